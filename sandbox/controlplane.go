@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// controlPlane is etcd, the API server and the controller manager of one sandbox.
+type controlPlane struct {
+	dir        string
+	ca         *authority
+	server     string
+	kubeconfig string
+	client     *http.Client
+}
+
+// start brings the control plane up. add is called with each part as soon as it runs, ready once it can be used.
+func (c *controlPlane) start(ctx context.Context, add func(*part), ready func(string)) error {
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	etcdURL, err := c.startEtcd(ctx, add)
+	if err != nil {
+		return err
+	}
+	apiserver, err := c.startAPIServer(etcdURL)
+	if err != nil {
+		return err
+	}
+	add(apiserver)
+	if err := apiserver.waitReady(ctx, func() error { return c.probe("/readyz") }); err != nil {
+		return err
+	}
+	ready("etcd and kube-apiserver")
+	manager, err := c.startControllerManager()
+	if err != nil {
+		return err
+	}
+	add(manager)
+	// Pods, tests with service accounts and everything in a namespace wait for this one.
+	if err := manager.waitReady(ctx, func() error { return c.probe("/api/v1/namespaces/default/serviceaccounts/default") }); err != nil {
+		return err
+	}
+	ready("kube-controller-manager")
+	return nil
+}
+
+// prepare makes the credentials of the administrator, and what probe needs.
+func (c *controlPlane) prepare() error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	c.server = fmt.Sprintf("https://127.0.0.1:%d", port)
+	admin, err := c.ca.client("admin", "sandbox-admin", "system:masters")
+	if err != nil {
+		return err
+	}
+	c.kubeconfig = filepath.Join(c.dir, "kubeconfig")
+	if err := c.writeKubeconfig(c.kubeconfig, admin); err != nil {
+		return err
+	}
+	cert, err := tls.LoadX509KeyPair(admin.cert, admin.key)
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(c.ca.cert)
+	config := &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{cert}}
+	c.client = &http.Client{Transport: &http.Transport{TLSClientConfig: config}, Timeout: 5 * time.Second}
+	return nil
+}
+
+func (c *controlPlane) startEtcd(ctx context.Context, add func(*part)) (string, error) {
+	program, err := assetOr("etcd")
+	if err != nil {
+		return "", err
+	}
+	var urls [2]string
+	for i := range urls {
+		port, err := freePort()
+		if err != nil {
+			return "", err
+		}
+		urls[i] = fmt.Sprintf("http://127.0.0.1:%d", port)
+	}
+	etcd, err := startPart(c.dir, "etcd", program,
+		"--data-dir="+filepath.Join(c.dir, "etcd"),
+		"--listen-client-urls="+urls[0], "--advertise-client-urls="+urls[0],
+		"--listen-peer-urls="+urls[1], "--initial-advertise-peer-urls="+urls[1], "--initial-cluster=default="+urls[1],
+		"--unsafe-no-fsync", "--log-level=warn")
+	if err != nil {
+		return "", err
+	}
+	add(etcd)
+	// The API server gives up on an etcd that isn't there, so it is waited for here.
+	return urls[0], etcd.waitReady(ctx, func() error { return get(http.DefaultClient, urls[0]+"/health") })
+}
+
+func (c *controlPlane) startAPIServer(etcdURL string) (*part, error) {
+	program, err := assetOr("kube-apiserver")
+	if err != nil {
+		return nil, err
+	}
+	serving, err := c.ca.server("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := c.ca.client("service-accounts", "service-accounts")
+	if err != nil {
+		return nil, err
+	}
+	frontProxyCA, err := newAuthority(c.ca.dir, "front-proxy-ca")
+	if err != nil {
+		return nil, err
+	}
+	frontProxy, err := frontProxyCA.client("front-proxy", "front-proxy-client")
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(c.server[len("https://"):])
+	if err != nil {
+		return nil, err
+	}
+	return startPart(c.dir, "kube-apiserver", program,
+		"--etcd-servers="+etcdURL,
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+port,
+		// Loopback can't be a service's endpoint; nothing in the sandbox reaches the API server that way.
+		"--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=198.18.128.0/20",
+		"--tls-cert-file="+serving.cert, "--tls-private-key-file="+serving.key,
+		"--client-ca-file="+c.ca.pair().cert,
+		"--authorization-mode=Node,RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file="+tokens.cert, "--service-account-signing-key-file="+tokens.key,
+		"--requestheader-client-ca-file="+frontProxyCA.pair().cert, "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file="+frontProxy.cert, "--proxy-client-key-file="+frontProxy.key,
+		"--allow-privileged", "--profiling=false")
+}
+
+func (c *controlPlane) startControllerManager() (*part, error) {
+	identity, err := c.ca.client("kube-controller-manager", "system:kube-controller-manager")
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig := filepath.Join(c.ca.dir, "kube-controller-manager.kubeconfig")
+	if err := c.writeKubeconfig(kubeconfig, identity); err != nil {
+		return nil, err
+	}
+	ca, tokens := c.ca.pair(), c.ca.files("service-accounts")
+	return startPart(c.dir, "kube-controller-manager", "kube-controller-manager",
+		"--kubeconfig="+kubeconfig, "--secure-port=0", "--leader-elect=false",
+		// At the default rate, making a token for each controller takes 4 s.
+		"--kube-api-qps=1000", "--kube-api-burst=1000",
+		"--use-service-account-credentials", "--service-account-private-key-file="+tokens.key, "--root-ca-file="+ca.cert,
+		"--cluster-signing-cert-file="+ca.cert, "--cluster-signing-key-file="+ca.key)
+}
+
+func (c *controlPlane) probe(path string) error { return get(c.client, c.server+path) }
+
+func (c *controlPlane) writeKubeconfig(path string, user keyPair) error {
+	var data [3]string
+	for i, file := range []string{c.ca.pair().cert, user.cert, user.key} {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		data[i] = base64.StdEncoding.EncodeToString(pem)
+	}
+	return os.WriteFile(path, fmt.Appendf(nil, `apiVersion: v1
+kind: Config
+current-context: sandbox
+clusters:
+- name: sandbox
+  cluster: {server: %q, certificate-authority-data: %s}
+contexts:
+- name: sandbox
+  context: {cluster: sandbox, user: sandbox}
+users:
+- name: sandbox
+  user: {client-certificate-data: %s, client-key-data: %s}
+`, c.server, data[0], data[1], data[2]), 0o600)
+}
+
+func get(client *http.Client, url string) error {
+	res, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(res.Body, 500))
+		return fmt.Errorf("%s: %s: %s", url, res.Status, body)
+	}
+	return nil
+}
+
+// assetOr names the program's file in KUBEBUILDER_ASSETS where that is set, else the program in this binary.
+func assetOr(program string) (string, error) {
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	if assets == "" {
+		return program, nil
+	}
+	path := filepath.Join(assets, program)
+	if _, err := os.Stat(path); err != nil {
+		return "", badInput{fmt.Errorf("KUBEBUILDER_ASSETS is set, but there is no %s in it: %w", program, err)}
+	}
+	return filepath.Abs(path)
+}
+
+// freePort picks a port below those that the kernel hands out by itself, so that no outgoing connection takes it before
+// the part that it is for does.
+func freePort() (int, error) {
+	for range 100 {
+		port := 20000 + rand.IntN(12000)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, errors.New("no free port between 20000 and 32000 on loopback")
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// How long a part may take to come up. Far more than any needs: a loaded machine is no failure.
+const readyDeadline = 90 * time.Second
+
+// part is one running program of the sandbox.
+type part struct {
+	name  string
+	log   string
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// startPart runs a program with its output in DIR/log. Only the supervisor's own goroutine may call it: see dieWithParent.
+func startPart(dir, name, program string, args ...string) (*part, error) {
+	return launch(dir, name, nil, program, args...)
+}
+
+// startReporting is startPart for a program that prints what others need to know of it.
+func startReporting(dir, name, program string, args ...string) (*part, io.Reader, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.Close()
+	if err := r.SetReadDeadline(time.Now().Add(readyDeadline)); err != nil {
+		return nil, nil, err
+	}
+	p, err := launch(dir, name, w, program, args...)
+	return p, r, err
+}
+
+func launch(dir, name string, stdout *os.File, program string, args ...string) (*part, error) {
+	logPath := filepath.Join(dir, "log", name+".log")
+	log, err := os.Create(logPath)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p := &part{name: name, log: logPath, cmd: command(program, args...), ended: make(chan struct{})}
+	p.cmd.Dir = dir
+	p.cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"))
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if stdout != nil {
+		p.cmd.Stdout = stdout
+	}
+	p.cmd.SysProcAttr = dieWithParent()
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// command runs a file where program is a path, else the program of that name in this binary.
+func command(program string, args ...string) *exec.Cmd {
+	if strings.ContainsRune(program, filepath.Separator) {
+		return exec.Command(program, args...)
+	}
+	return exec.Command(self(), append([]string{program}, args...)...)
+}
+
+func self() string {
+	path, err := os.Executable()
+	if err != nil {
+		panic(err) // the kernel always knows the file of a running program
+	}
+	return path
+}
+
+// waitReady polls until the part answers as it should.
+func (p *part) waitReady(ctx context.Context, probe func() error) error {
+	deadline := time.Now().Add(readyDeadline)
+	for {
+		err := probe()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return p.failure(fmt.Sprintf("was not ready after %s: %v", readyDeadline, err))
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("stopped while it was starting")
+		case <-p.ended:
+			return p.failure(p.cmd.ProcessState.String())
+		case <-time.After(30 * time.Millisecond):
+		}
+	}
+}
+
+// failure says what became of the part, with the end of its log.
+func (p *part) failure(what string) error {
+	return fmt.Errorf("%s did not come up: %s\nthe last lines of its log, %s:\n%s", p.name, what, p.log, tail(p.log, 15))
+}
+
+func (p *part) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
+func tail(path string, lines int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return "  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"drover.dev/sandbox/vcenter"
+)
+
+// supervise runs every part of one sandbox until it is told to stop, its owner ends or a part does.
+func supervise(args []string) error {
+	// Parts die with the thread that starts them: this goroutine starts them all, and keeps its thread.
+	runtime.LockOSThread()
+	syscall.CloseOnExec(reportFD)
+	syscall.CloseOnExec(lockFD)
+	report := os.NewFile(reportFD, "report")
+	o, err := parseOptions(args)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := os.WriteFile(filepath.Join(o.dir, "supervisor.pid"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		return err
+	}
+	s := &supervisor{options: o, began: time.Now(), report: report, stop: stop}
+	defer s.end()
+
+	// Until all is ready, 'sandbox up' is an owner too: interrupted, it leaves nothing behind.
+	starting, started := context.WithCancel(ctx)
+	defer started()
+	go watchOwner(starting, os.Getppid(), stop)
+	if o.owner != 0 {
+		go watchOwner(ctx, o.owner, stop)
+	}
+	if err := s.start(ctx); err != nil {
+		kind := "failed"
+		if errors.As(err, new(badInput)) {
+			kind = "bad"
+		}
+		fmt.Fprintln(report, kind, strconv.Quote(err.Error()))
+		return err
+	}
+	started()
+	fmt.Fprintln(report, "ready")
+	report.Close()
+	return s.wait(ctx)
+}
+
+type supervisor struct {
+	options
+	began  time.Time
+	report *os.File
+	parts  []*part
+	stop   func()
+}
+
+func (s *supervisor) start(ctx context.Context) error {
+	ca, err := newAuthority(filepath.Join(s.dir, "pki"), "ca")
+	if err != nil {
+		return err
+	}
+	// vCenters fill their inventory while the control plane comes up.
+	var vcenters []func() (vcenter.Address, error)
+	for n := range s.vcenters {
+		address, err := s.startVCenter(ctx, ca, n+1)
+		if err != nil {
+			return err
+		}
+		vcenters = append(vcenters, address)
+	}
+	plane := &controlPlane{dir: s.dir, ca: ca}
+	if err := plane.start(ctx, s.add, s.ready); err != nil {
+		return err
+	}
+	env := environment(s.dir, plane)
+	for n, wait := range vcenters {
+		address, err := wait()
+		if err != nil {
+			return err
+		}
+		env.addVCenter(n+1, address, ca.pair().cert)
+	}
+	s.ready("vcsim")
+	return env.write(s.dir)
+}
+
+// startVCenter returns a function that waits for the vCenter's address.
+func (s *supervisor) startVCenter(ctx context.Context, ca *authority, n int) (func() (vcenter.Address, error), error) {
+	name := "vcsim"
+	if n > 1 {
+		name += strconv.Itoa(n)
+	}
+	serving, err := ca.server(name)
+	if err != nil {
+		return nil, err
+	}
+	args := append(s.vcsimArgs(), "--cert="+serving.cert, "--key="+serving.key)
+	p, out, err := startReporting(s.dir, name, "vcsim", args...)
+	if err != nil {
+		return nil, err
+	}
+	s.add(p)
+	return func() (vcenter.Address, error) {
+		var address vcenter.Address
+		err := p.waitReady(ctx, func() error { return json.NewDecoder(out).Decode(&address) })
+		return address, err
+	}, nil
+}
+
+func (s *supervisor) add(p *part) { s.parts = append(s.parts, p) }
+
+func (s *supervisor) ready(what string) {
+	fmt.Fprintf(s.report, "part %s after %.1f s\n", what, time.Since(s.began).Seconds())
+}
+
+// wait returns when the sandbox is told to stop, or a part has ended by itself.
+func (s *supervisor) wait(ctx context.Context) error {
+	for _, p := range s.parts {
+		go func() {
+			<-p.ended
+			if ctx.Err() == nil {
+				log.Printf("%s ended by itself (%s); stopping the rest\n%s", p.name, p.cmd.ProcessState, tail(p.log, 15))
+				s.stop()
+			}
+		}()
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// end stops the parts at once: nothing in a sandbox is worth a slow goodbye.
+func (s *supervisor) end() {
+	for _, p := range s.parts {
+		p.kill()
+	}
+	if err := clear(s.dir); err != nil {
+		log.Print(err)
+	}
+}
+
+// exports are the lines of DIR/env.
+type exports []string
+
+func environment(dir string, plane *controlPlane) exports {
+	var e exports
+	e.set("KUBECONFIG", plane.kubeconfig)
+	// Caches and saved sessions stay inside the sandbox.
+	e.set("KUBECACHEDIR", filepath.Join(dir, "kube-cache"))
+	e.set("GOVMOMI_HOME", filepath.Join(dir, "govmomi"))
+	e = append(e, "export PATH="+shellQuote(filepath.Join(dir, "bin"))+`:"$PATH"`)
+	return e
+}
+
+func (e *exports) set(name, value string) { *e = append(*e, "export "+name+"="+shellQuote(value)) }
+
+func (e *exports) addVCenter(n int, address vcenter.Address, caFile string) {
+	prefix := "VC"
+	if n > 1 {
+		prefix += strconv.Itoa(n)
+	}
+	e.set(prefix+"_HOST", address.Host)
+	e.set(prefix+"_USER", address.User)
+	e.set(prefix+"_PASS", address.Password)
+	e.set(prefix+"_CA_FILE", caFile)
+	if n > 1 {
+		e.set(prefix+"_GOVC_URL", address.URL())
+		e.set(prefix+"_CONTROL", address.Control)
+		return
+	}
+	e.set("GOVC_URL", address.URL())
+	e.set("GOVC_INSECURE", "true")
+	e.set("VCSIM_CONTROL", address.Control)
+}
+
+// write puts the environment where callers find it, whole or not at all, and the programs beside it.
+func (e exports) write(dir string) error {
+	for _, program := range []string{"kubectl", "govc"} {
+		if err := os.Symlink(self(), filepath.Join(dir, "bin", program)); err != nil {
+			return err
+		}
+	}
+	path := filepath.Join(dir, "env")
+	if err := os.WriteFile(path+".new", []byte(strings.Join(e, "\n")+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}

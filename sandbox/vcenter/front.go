@@ -1,0 +1,193 @@
+package vcenter
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// front answers for vcsim: it counts each call, applies the rules it was given, and puts right where vcsim is laxer
+// than vCenter.
+type front struct {
+	service  *simulator.Service
+	outage   outage
+	sessions sessions
+	folders  folders
+	rules    rules
+
+	mu    sync.Mutex
+	calls map[string]map[string]int // by client, then by method
+}
+
+func newFront(service *simulator.Service, user, password string) *front {
+	f := &front{service: service, calls: map[string]map[string]int{}}
+	f.sessions.init(service, user, password)
+	f.folders.init(service)
+	return f
+}
+
+// ServeHTTP is one call from a client, from the outside in: outage, rules, session, vcsim.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.outage.answer(w, r) {
+		return
+	}
+	if !strings.HasPrefix(r.URL.Path, "/sdk") || r.Method != http.MethodPost {
+		f.count(r.UserAgent(), r.Method+" "+r.URL.Path)
+		f.service.ServeMux.ServeHTTP(w, r)
+		return
+	}
+	c, err := readCall(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	f.count(c.client, c.method)
+	effect := f.rules.apply(r.Context(), c)
+	switch {
+	case effect.drop == "before":
+		drop(w)
+		return
+	case effect.fault != nil:
+		writeFault(w, effect.message, effect.fault)
+		return
+	case effect.taskFault != nil:
+		writeTask(w, c.method, f.failedTask(c, effect))
+		return
+	}
+	answer := f.answer(r, c)
+	if effect.drop == "after" {
+		drop(w)
+		return
+	}
+	send(w, r, answer)
+}
+
+// answer is vCenter's answer to a call.
+func (f *front) answer(r *http.Request, c *call) *httptest.ResponseRecorder {
+	out := httptest.NewRecorder()
+	over, err := f.sessions.check(c)
+	if err != nil {
+		writeFault(out, "The session is not authenticated.", err)
+		return out
+	}
+	if f.folders.destroys(c) {
+		writeTask(out, c.method, f.folders.destroy(c.this))
+		return out
+	}
+	return f.folders.cloneInto(c, func() *httptest.ResponseRecorder { return f.ask(r, c, over) })
+}
+
+// ask has vcsim answer. A long poll ends with its session, or when the client hangs up.
+func (f *front) ask(r *http.Request, c *call, over <-chan struct{}) *httptest.ResponseRecorder {
+	out := httptest.NewRecorder()
+	if !c.waits() {
+		f.forward(out, r, c)
+		f.sessions.note(c, out)
+		return out
+	}
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		f.forward(out, r, c)
+	}()
+	select {
+	case <-answered:
+	case <-over:
+		f.cancelWait(r, c)
+		late := httptest.NewRecorder()
+		writeFault(late, "The session is not authenticated.", notAuthenticated(c))
+		return late
+	case <-r.Context().Done():
+		f.cancelWait(r, c)
+		<-answered
+	}
+	return out
+}
+
+// forward has vcsim answer. A panic in there is vcsim's, and ends the call, not the simulator.
+func (f *front) forward(w http.ResponseWriter, r *http.Request, c *call) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Printf("vcsim panicked in %s of %s: %v\n%s", c.method, c.this, p, debug.Stack())
+			writeFault(w, "vcsim panicked; its log says where", &types.SystemError{})
+		}
+	}()
+	f.service.ServeMux.ServeHTTP(w, c.request(r, c.body))
+}
+
+func (c *call) waits() bool { return c.method == "WaitForUpdatesEx" || c.method == "WaitForUpdates" }
+
+// cancelWait ends a long poll that nobody waits for: vcsim by itself would hold it for ever.
+func (f *front) cancelWait(r *http.Request, c *call) {
+	body := bytes.NewBufferString(`<Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body><CancelWaitForUpdates xmlns="urn:vim25">` +
+		`<_this type="PropertyCollector">` + c.this.Value + `</_this></CancelWaitForUpdates></Body></Envelope>`)
+	f.service.ServeMux.ServeHTTP(httptest.NewRecorder(), c.request(r, body.Bytes()))
+}
+
+// request is a request of the same client and session for vcsim itself, without the client's right to hang up.
+func (c *call) request(r *http.Request, body []byte) *http.Request {
+	inner := r.Clone(context.WithoutCancel(r.Context()))
+	inner.Body = io.NopCloser(bytes.NewReader(body))
+	inner.ContentLength = int64(len(body))
+	return inner
+}
+
+func (f *front) count(client, method string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.calls[client] == nil {
+		f.calls[client] = map[string]int{}
+	}
+	f.calls[client][method]++
+}
+
+// send passes an answer on, compressed where the client takes that, as vCenter does.
+func send(w http.ResponseWriter, r *http.Request, answer *httptest.ResponseRecorder) {
+	for name, values := range answer.Header() {
+		w.Header()[name] = values
+	}
+	body := answer.Body.Bytes()
+	if len(body) > 1024 && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		var small bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&small, gzip.BestSpeed) // a valid level
+		_, _ = z.Write(body)
+		_ = z.Close()
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Del("Content-Length")
+		body = small.Bytes()
+	}
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(body)
+}
+
+// drop closes the connection without a word.
+func drop(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	reset(conn)
+}
+
+// reset ends a connection so that the other side sees it at once.
+func reset(conn net.Conn) {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	if t, ok := conn.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	_ = conn.Close()
+}

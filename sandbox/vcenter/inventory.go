@@ -1,0 +1,174 @@
+package vcenter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/types"
+
+	// The REST endpoint, for tags.
+	_ "github.com/vmware/govmomi/vapi/simulator"
+)
+
+const (
+	folderName   = "vm-operator"
+	templateName = "vm-operator-template"
+)
+
+// Inventory says what a new vCenter has, and how long its tasks take.
+type Inventory struct {
+	Hosts            int
+	CloneDelay       time.Duration
+	PowerDelay       time.Duration
+	Seed             bool
+	SecondDatacenter bool
+	SecondTemplate   bool
+}
+
+// create makes the simulator and fills it.
+func (i Inventory) create() (*simulator.Service, error) {
+	model := simulator.VPX()
+	model.ServiceContent.About.InstanceUuid = uuid.NewString()
+	model.Host = 0 // a standalone host would bring a second default resource pool
+	model.ClusterHost = i.Hosts
+	model.Machine = 1 // becomes the template
+	switch {
+	case !i.Seed:
+		model.Datacenter = 0
+	case i.SecondDatacenter:
+		model.Datacenter = 2
+	}
+	if err := model.Create(); err != nil {
+		return nil, fmt.Errorf("making the inventory: %w", err)
+	}
+	model.Service.RegisterEndpoints = true
+	model.Service.NewServer() // sets up the handlers; the front calls them itself
+	if i.Seed {
+		if err := i.seed(model.Service); err != nil {
+			return nil, fmt.Errorf("making the seed inventory: %w", err)
+		}
+	}
+	simulator.TaskDelay.MethodDelay = map[string]int{
+		"CloneVm":  int(i.CloneDelay.Milliseconds()),
+		"PowerOn":  int(i.PowerDelay.Milliseconds()),
+		"PowerOff": int(i.PowerDelay.Milliseconds()),
+		// Without this, nobody can read an object while a delayed task holds it.
+		"LockHandoff": 0,
+	}
+	return model.Service, nil
+}
+
+func (i Inventory) seed(service *simulator.Service) error {
+	ctx := context.Background()
+	client, err := vim25.NewClient(ctx, service)
+	if err != nil {
+		return err
+	}
+	finder := find.NewFinder(client)
+	dcs, err := finder.DatacenterList(ctx, "*")
+	if err != nil {
+		return err
+	}
+	for _, dc := range dcs {
+		finder.SetDatacenter(dc)
+		folder, machine, err := folderAndMachine(ctx, finder, dc)
+		if err != nil {
+			return err
+		}
+		if dc.Name() != "DC0" {
+			if err := discard(ctx, machine); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := makeTemplate(ctx, machine, folder); err != nil {
+			return err
+		}
+		if i.SecondTemplate {
+			if err := copyTemplate(ctx, finder, dc, machine); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func folderAndMachine(ctx context.Context, finder *find.Finder, dc *object.Datacenter) (*object.Folder, *object.VirtualMachine, error) {
+	folders, err := dc.Folders(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	folder, err := folders.VmFolder.CreateFolder(ctx, folderName)
+	if err != nil {
+		return nil, nil, err
+	}
+	machine, err := finder.VirtualMachine(ctx, "*")
+	return folder, machine, err
+}
+
+func makeTemplate(ctx context.Context, machine *object.VirtualMachine, folder *object.Folder) error {
+	spec := types.VirtualMachineConfigSpec{Name: templateName, NumCPUs: 1, MemoryMB: 1024}
+	return inOrder(
+		func() error { return powerOff(ctx, machine) },
+		func() error { return finish(ctx)(machine.Reconfigure(ctx, spec)) },
+		func() error {
+			return finish(ctx)(folder.MoveInto(ctx, []types.ManagedObjectReference{machine.Reference()}))
+		},
+		func() error { return machine.MarkAsTemplate(ctx) },
+	)
+}
+
+// copyTemplate makes a second template of the first one's name, in another folder.
+func copyTemplate(ctx context.Context, finder *find.Finder, dc *object.Datacenter, template *object.VirtualMachine) error {
+	folders, err := dc.Folders(ctx)
+	if err != nil {
+		return err
+	}
+	elsewhere, err := folders.VmFolder.CreateFolder(ctx, "elsewhere")
+	if err != nil {
+		return err
+	}
+	pool, err := finder.DefaultResourcePool(ctx)
+	if err != nil {
+		return err
+	}
+	ref := pool.Reference()
+	spec := types.VirtualMachineCloneSpec{Location: types.VirtualMachineRelocateSpec{Pool: &ref}, Template: true}
+	return finish(ctx)(template.Clone(ctx, elsewhere, templateName, spec))
+}
+
+func discard(ctx context.Context, machine *object.VirtualMachine) error {
+	return inOrder(
+		func() error { return powerOff(ctx, machine) },
+		func() error { return finish(ctx)(machine.Destroy(ctx)) },
+	)
+}
+
+func powerOff(ctx context.Context, machine *object.VirtualMachine) error {
+	return finish(ctx)(machine.PowerOff(ctx))
+}
+
+// finish waits for a task that was just submitted.
+func finish(ctx context.Context) func(*object.Task, error) error {
+	return func(task *object.Task, err error) error {
+		if err != nil {
+			return err
+		}
+		return task.Wait(ctx)
+	}
+}
+
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package vcenter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// rule is one misbehaviour: which calls it meets, how many of them, and the one thing that it does to them.
+type rule struct {
+	ID     int    `json:"id"`
+	Method string `json:"method"`           // a SOAP method, or * for all
+	Client string `json:"client,omitempty"` // only calls whose User-Agent starts so
+	Skip   int    `json:"skip,omitempty"`   // let so many matching calls through first
+	Count  int    `json:"count,omitempty"`  // then act on so many; 0: on all
+	// Share acts on a part of the calls only, chosen by chance from Seed.
+	Share float64 `json:"share,omitempty"`
+	Seed  uint64  `json:"seed,omitempty"`
+
+	Latency   string `json:"latency,omitempty"`
+	Fault     *fault `json:"fault,omitempty"`
+	TaskFault *fault `json:"taskFault,omitempty"`
+	Drop      string `json:"drop,omitempty"`
+
+	Hits int `json:"hits"` // calls it acted on
+
+	seen    int
+	chance  *rand.Rand
+	latency time.Duration
+	built   types.BaseMethodFault
+}
+
+// effect is what the rules do to one call.
+type effect struct {
+	message   string
+	fault     types.BaseMethodFault
+	taskFault types.BaseMethodFault
+	drop      string
+}
+
+type rules struct {
+	mu   sync.Mutex
+	next int
+	list []*rule
+}
+
+func (r *rules) add(n *rule) error {
+	if err := n.check(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next++
+	n.ID, n.Hits = r.next, 0
+	r.list = append(r.list, n)
+	return nil
+}
+
+// remove takes one rule away, or all with id 0, and says how many went.
+func (r *rules) remove(id int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := len(r.list)
+	r.list = slices.DeleteFunc(r.list, func(n *rule) bool { return id == 0 || n.ID == id })
+	return before - len(r.list)
+}
+
+func (r *rules) snapshot() []rule {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]rule, 0, len(r.list))
+	for _, n := range r.list {
+		all = append(all, *n)
+	}
+	return all
+}
+
+// apply waits out the latencies that meet the call, and returns the first other effect.
+func (r *rules) apply(ctx context.Context, c *call) effect {
+	var e effect
+	var wait time.Duration
+	r.mu.Lock()
+	for _, n := range r.list {
+		decided := e != effect{}
+		if (decided && n.latency == 0) || !n.meets(c) {
+			continue
+		}
+		n.Hits++
+		switch {
+		case n.Fault != nil:
+			e = effect{message: n.Fault.Message, fault: n.built}
+		case n.TaskFault != nil:
+			e = effect{message: n.TaskFault.Message, taskFault: n.built}
+		case n.Drop != "":
+			e = effect{drop: n.Drop}
+		}
+		wait += n.latency
+	}
+	r.mu.Unlock()
+	if wait > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+	return e
+}
+
+func (n *rule) meets(c *call) bool {
+	if n.Method != "*" && n.Method != c.method || !strings.HasPrefix(c.client, n.Client) {
+		return false
+	}
+	if n.TaskFault != nil && !strings.HasSuffix(c.method, "_Task") {
+		return false
+	}
+	n.seen++
+	if n.seen <= n.Skip || n.Count > 0 && n.Hits >= n.Count {
+		return false
+	}
+	return n.Share == 0 || n.chance.Float64() < n.Share
+}
+
+func (n *rule) check() (err error) {
+	if _, ok := typeOf(n.Method); !ok && n.Method != "*" {
+		return fmt.Errorf("there is no method %q in vSphere's API; * stands for all", n.Method)
+	}
+	if n.Skip < 0 || n.Count < 0 {
+		return errors.New("skip and count can't be negative")
+	}
+	if n.Share < 0 || n.Share > 1 {
+		return fmt.Errorf("share %v: give a number from 0 to 1", n.Share)
+	}
+	n.chance = rand.New(rand.NewPCG(n.Seed, 0))
+	effects := 0
+	if n.Latency != "" {
+		effects++
+		if n.latency, err = time.ParseDuration(n.Latency); err != nil || n.latency <= 0 {
+			return fmt.Errorf("latency %q: give a duration such as 250ms", n.Latency)
+		}
+	}
+	for _, f := range []*fault{n.Fault, n.TaskFault} {
+		if f == nil {
+			continue
+		}
+		effects++
+		if n.built, err = f.build(); err != nil {
+			return err
+		}
+		if f.Message == "" {
+			f.Message = "A fault of the sandbox's making."
+		}
+	}
+	if n.Drop != "" {
+		effects++
+		if n.Drop != "before" && n.Drop != "after" {
+			return fmt.Errorf("drop %q: give before (vCenter never sees the call) or after (only the answer is lost)", n.Drop)
+		}
+	}
+	if effects != 1 {
+		return errors.New("a rule has one of latency, fault, taskFault and drop")
+	}
+	if n.TaskFault != nil && n.Method != "*" && !strings.HasSuffix(n.Method, "_Task") {
+		return fmt.Errorf("taskFault: %s submits no task", n.Method)
+	}
+	return nil
+}
