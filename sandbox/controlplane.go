@@ -39,7 +39,7 @@ func (c *controlPlane) start(ctx context.Context, add func(*part), ready func(st
 		return err
 	}
 	add(apiserver)
-	if err := apiserver.waitReady(ctx, func() error { return c.probe("/readyz") }); err != nil {
+	if err := apiserver.waitReady(ctx, func(ctx context.Context) error { return c.probe(ctx, "/readyz") }); err != nil {
 		return err
 	}
 	ready("etcd and kube-apiserver")
@@ -49,7 +49,9 @@ func (c *controlPlane) start(ctx context.Context, add func(*part), ready func(st
 	}
 	add(manager)
 	// Pods, tests with service accounts and everything in a namespace wait for this one.
-	if err := manager.waitReady(ctx, func() error { return c.probe("/api/v1/namespaces/default/serviceaccounts/default") }); err != nil {
+	if err := manager.waitReady(ctx, func(ctx context.Context) error {
+		return c.probe(ctx, "/api/v1/namespaces/default/serviceaccounts/default")
+	}); err != nil {
 		return err
 	}
 	ready("kube-controller-manager")
@@ -105,7 +107,7 @@ func (c *controlPlane) startEtcd(ctx context.Context, add func(*part)) (string, 
 	}
 	add(etcd)
 	// The API server gives up on an etcd that isn't there, so it is waited for here.
-	return urls[0], etcd.waitReady(ctx, func() error { return get(http.DefaultClient, urls[0]+"/health") })
+	return urls[0], etcd.waitReady(ctx, func(ctx context.Context) error { return get(ctx, http.DefaultClient, urls[0]+"/health") })
 }
 
 func (c *controlPlane) startAPIServer(etcdURL string) (*part, error) {
@@ -169,7 +171,9 @@ func (c *controlPlane) startControllerManager() (*part, error) {
 		"--cluster-signing-cert-file="+ca.cert, "--cluster-signing-key-file="+ca.key)
 }
 
-func (c *controlPlane) probe(path string) error { return get(c.client, c.server+path) }
+func (c *controlPlane) probe(ctx context.Context, path string) error {
+	return get(ctx, c.client, c.server+path)
+}
 
 func (c *controlPlane) writeKubeconfig(path string, user keyPair) error {
 	var data [3]string
@@ -195,8 +199,12 @@ users:
 `, c.server, data[0], data[1], data[2]), 0o600)
 }
 
-func get(client *http.Client, url string) error {
-	res, err := client.Get(url)
+func get(ctx context.Context, client *http.Client, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	res, err := client.Do(req)
 	if err != nil {
 		return err
 	}

@@ -84,10 +84,10 @@ func self() string {
 }
 
 // waitReady polls until the part answers as it should.
-func (p *part) waitReady(ctx context.Context, probe func() error) error {
+func (p *part) waitReady(ctx context.Context, probe func(context.Context) error) error {
 	deadline := time.Now().Add(readyDeadline)
 	for {
-		err := probe()
+		err := probe(ctx)
 		if err == nil {
 			return nil
 		}

@@ -114,7 +114,7 @@ func (s *supervisor) startVCenter(ctx context.Context, ca *authority, n int) (fu
 	s.add(p)
 	return func() (vcenter.Address, error) {
 		var address vcenter.Address
-		err := p.waitReady(ctx, func() error { return json.NewDecoder(out).Decode(&address) })
+		err := p.waitReady(ctx, func(context.Context) error { return json.NewDecoder(out).Decode(&address) })
 		return address, err
 	}, nil
 }
