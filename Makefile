@@ -1,0 +1,47 @@
+# Everything that is done to this repo. `make` alone lists it.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+DROVER := $(CARGO_TARGET_DIR)/release/drover
+SANDBOX := sandbox/bin/sandbox
+SANDBOX_SOURCES := $(shell find sandbox -name '*.go') sandbox/go.mod sandbox/go.sum
+
+# kubectl and the API server tell the version of the module that they are built from.
+KUBERNETES = $(shell sed -n 's/^\tk8s.io\/kubernetes v//p' sandbox/go.mod)
+VERSION_VAR := -X k8s.io/component-base/version
+SANDBOX_LDFLAGS = -s -w $(VERSION_VAR).gitVersion=v$(KUBERNETES) \
+	$(VERSION_VAR).gitMajor=$(word 1,$(subst ., ,$(KUBERNETES))) $(VERSION_VAR).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))
+
+.PHONY: help build demo test bench lint manifests
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: $(SANDBOX) ## build drover (target/release/drover) and the sandbox
+	@[ -e $(DROVER) ] || echo "make: building drover; the first time takes about 3 minutes"
+	@cargo build --release --locked --package drover
+
+$(SANDBOX): $(SANDBOX_SOURCES)
+	@command -v go >/dev/null || { echo "make: Go is needed to build the sandbox: install the version that sandbox/go.mod names, or a later one" >&2; exit 2; }
+	@echo "make: building the sandbox of real parts; the first time takes about 7 minutes, later ones half of one"
+	@cd sandbox && CGO_ENABLED=0 go build -ldflags '$(SANDBOX_LDFLAGS)' -o bin/sandbox .
+
+demo: build ## show the main job on a sandbox, until Ctrl-C
+	@hack/demo.sh
+
+test: build ## run all tests, the end-to-end ones on a sandbox
+	@cd sandbox && go vet ./...
+	@cargo test --workspace --locked
+
+bench: build ## measure what is promised about speed
+	@cargo bench --workspace --locked
+
+lint: ## check format, lints, generated files, licences and unused dependencies
+	@hack/lint.sh
+
+manifests: ## generate the CRDs in config/crd/bases from the Rust types
+	@cargo run --quiet --locked --package drover -- crds --output-dir config/crd/bases

@@ -1,0 +1,18 @@
+//! The custom resources that people write and read: their schemas, validation and printed columns.
+//!
+//! Everything a user can type into a manifest is a Rust type here, and the CRDs in `config/crd/bases` are generated
+//! from these types. The crate knows Kubernetes' notion of a resource and nothing of vCenter's wire: what the fields
+//! mean for a vCenter is decided in `drover-core`.
+
+mod vmgroup;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+
+pub use vmgroup::{Phase, VmGroup, VmGroupSpec, VmGroupStatus};
+
+/// Every CRD that Drover serves, in the order in which they are best applied.
+#[must_use]
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    vec![VmGroup::crd()]
+}

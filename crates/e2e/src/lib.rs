@@ -1,0 +1,19 @@
+//! The harness of the end-to-end tests: a sandbox of real parts, and eyes on it that aren't Drover's own.
+//!
+//! A test binary shares one [`Sandbox`], each test has a [`Namespace`] of its own, and a test that has a vCenter
+//! misbehave takes a [`VCenter`] for itself. What a test asserts it reads as an outsider would, with kubectl and govc.
+//! What takes time is asserted with [`eventually`].
+
+// A harness fails its test by panicking; saying so of each function would say nothing.
+#![allow(clippy::missing_panics_doc)]
+
+mod eventually;
+pub mod process;
+mod program;
+mod sandbox;
+mod vcenter;
+
+pub use eventually::eventually;
+pub use program::{Failure, Program};
+pub use sandbox::{Namespace, Sandbox};
+pub use vcenter::VCenter;

@@ -1,0 +1,171 @@
+//! A running sandbox, and what tests share of it.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+    process,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use serde_json::Value;
+
+use crate::{Failure, Program, VCenter};
+
+/// A running sandbox. It ends with this process, however that ends.
+#[derive(Debug)]
+pub struct Sandbox {
+    dir: PathBuf,
+    environment: BTreeMap<String, String>,
+    vcenters: Vec<VCenter>,
+    taken: AtomicUsize,
+}
+
+impl Sandbox {
+    /// The sandbox that the tests of one binary share, started with these flags of `sandbox up` at first use.
+    pub fn shared(flags: &[&str]) -> &'static Self {
+        static SHARED: OnceLock<Sandbox> = OnceLock::new();
+        SHARED.get_or_init(|| Self::start("shared", flags).unwrap_or_else(|failure| panic!("{failure}")))
+    }
+
+    /// Starts a sandbox for one test.
+    pub fn start(name: &str, flags: &[&str]) -> Result<Self, Failure> {
+        let dir = Self::folder(name);
+        let owner = process::id().to_string();
+        Program::of_sandbox(&["up", "--dir", text(&dir), "--owner", &owner]).run(flags)?;
+        Ok(Self::at(dir))
+    }
+
+    /// The sandbox that runs in a folder.
+    #[must_use]
+    pub fn at(dir: PathBuf) -> Self {
+        let environment = read_environment(&dir.join("env"));
+        let vcenters = (1..).map_while(|number| VCenter::from_environment(&environment, number)).collect();
+        Self { dir, environment, vcenters, taken: AtomicUsize::new(0) }
+    }
+
+    /// A folder for a sandbox of this process. Those of processes that have ended are removed.
+    #[must_use]
+    pub fn folder(name: &str) -> PathBuf {
+        let all = env::temp_dir().join("drover-e2e");
+        fs::create_dir_all(&all).expect("the temporary folder can be written to");
+        for entry in fs::read_dir(&all).into_iter().flatten().flatten() {
+            let owner = entry.file_name().to_string_lossy().split('-').next().map(ToOwned::to_owned);
+            if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+                // Another test binary may remove it at the same time.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        all.join(format!("{}-{name}", process::id()))
+    }
+
+    /// The folder that the sandbox runs in.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The variables of the sandbox's `env` file.
+    #[must_use]
+    pub fn environment(&self) -> &BTreeMap<String, String> {
+        &self.environment
+    }
+
+    /// The first vCenter, which all tests share and none disturbs.
+    #[must_use]
+    pub fn vcenter(&self) -> &VCenter {
+        &self.vcenters[0]
+    }
+
+    /// A vCenter for one test alone.
+    #[must_use]
+    pub fn own_vcenter(&self) -> VCenter {
+        let number = self.taken.fetch_add(1, Ordering::Relaxed) + 1;
+        self.vcenters.get(number).cloned().expect("the sandbox has a vCenter left: raise its --vcenters")
+    }
+
+    /// kubectl, as the cluster's administrator.
+    #[must_use]
+    pub fn kubectl(&self) -> Program {
+        Program::of_sandbox(&["kubectl"]).with(&self.environment)
+    }
+
+    /// Makes a namespace for one test.
+    #[must_use]
+    pub fn namespace(&self, name: &str) -> Namespace {
+        let kubectl = self.kubectl();
+        kubectl.run(&["create", "namespace", name]).unwrap_or_else(|failure| panic!("{failure}"));
+        Namespace { name: name.to_owned(), kubectl: kubectl.arguments(&["--namespace", name]) }
+    }
+
+    /// The world as it is, for a person who has to find out why a test failed.
+    #[must_use]
+    pub fn dump(&self) -> String {
+        let mut dump = String::new();
+        let kubectl = self.kubectl();
+        for what in ["vmgroups", "events"] {
+            let shown = kubectl.run(&["get", what, "--all-namespaces", "-o", "wide"]);
+            let _ = writeln!(dump, "== kubectl get {what}\n{}", shown.unwrap_or_else(|failure| failure.to_string()));
+        }
+        for vcenter in &self.vcenters {
+            let machines =
+                vcenter.govc(&["find", "-l", "/", "-type", "m"]).unwrap_or_else(|failure| failure.to_string());
+            let calls = vcenter.control("GET", "/calls", &Value::Null);
+            let _ = writeln!(dump, "== {}: machines\n{machines}== calls\n{calls:?}", vcenter.host);
+        }
+        let _ = writeln!(dump, "== logs are in {}", self.dir.join("log").display());
+        dump
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        // The shared one isn't dropped, and a failed stop is made good by the owner's end.
+        let _ = Program::of_sandbox(&["down"]).run(&["--dir", text(&self.dir)]);
+    }
+}
+
+/// A namespace of one test.
+#[derive(Debug)]
+pub struct Namespace {
+    /// Its name.
+    pub name: String,
+    kubectl: Program,
+}
+
+impl Namespace {
+    /// kubectl in this namespace.
+    pub fn kubectl(&self, arguments: &[&str]) -> Result<String, Failure> {
+        self.kubectl.run(arguments)
+    }
+
+    /// `kubectl apply` of a manifest, or of several.
+    pub fn apply(&self, manifest: &str) -> Result<String, Failure> {
+        self.kubectl.run_with_input(&["apply", "-f", "-"], manifest)
+    }
+
+    /// An object as the API server has it.
+    pub fn get(&self, kind: &str, name: &str) -> Result<Value, Failure> {
+        let shown = self.kubectl(&["get", kind, name, "-o", "json"])?;
+        Ok(serde_json::from_str(&shown).expect("kubectl prints JSON when asked to"))
+    }
+}
+
+/// Reads `export NAME='value'` lines. PATH is left as it is: programs are run by their full name here.
+fn read_environment(path: &Path) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let pairs = text.lines().filter_map(|line| line.strip_prefix("export ")?.split_once('='));
+    pairs
+        .filter(|(name, _)| *name != "PATH")
+        .map(|(name, value)| (name.to_owned(), value.trim_matches('\'').replace(r"'\''", "'")))
+        .collect()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("the temporary folder's name is text")
+}

@@ -1,0 +1,88 @@
+//! A vCenter of the sandbox, with the means to look at it and to have it misbehave.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::{Failure, Program};
+
+/// How to reach and steer one vCenter.
+#[derive(Clone, Debug)]
+pub struct VCenter {
+    /// Host and port.
+    pub host: String,
+    /// The administrator's name.
+    pub user: String,
+    /// The administrator's password, as it was when the sandbox came up.
+    pub password: String,
+    /// The certificate authority to trust.
+    pub ca_file: String,
+    govc: Program,
+    control: String,
+}
+
+impl VCenter {
+    /// The vCenter that the sandbox's environment describes under this number.
+    pub(crate) fn from_environment(environment: &BTreeMap<String, String>, number: usize) -> Option<Self> {
+        let prefix = if number == 1 { "VC".to_owned() } else { format!("VC{number}") };
+        let (url, control) = match number {
+            1 => ("GOVC_URL".to_owned(), "VCSIM_CONTROL".to_owned()),
+            _ => (format!("{prefix}_GOVC_URL"), format!("{prefix}_CONTROL")),
+        };
+        let get = |name: &str| environment.get(name).cloned();
+        let target = BTreeMap::from([("GOVC_URL".to_owned(), get(&url)?)]);
+        Some(Self {
+            host: get(&format!("{prefix}_HOST"))?,
+            user: get(&format!("{prefix}_USER"))?,
+            password: get(&format!("{prefix}_PASS"))?,
+            ca_file: get(&format!("{prefix}_CA_FILE"))?,
+            govc: Program::of_sandbox(&["govc"]).with(environment).with(&target),
+            control: get(&control)?,
+        })
+    }
+
+    /// govc, aimed at this vCenter.
+    pub fn govc(&self, arguments: &[&str]) -> Result<String, Failure> {
+        self.govc.run(arguments)
+    }
+
+    /// The same vCenter seen with other variables in govc's environment.
+    #[must_use]
+    pub fn seen_with(&self, environment: &BTreeMap<String, String>) -> Self {
+        Self { govc: self.govc.clone().with(environment), ..self.clone() }
+    }
+
+    /// The inventory paths of all machines.
+    #[must_use]
+    pub fn machines(&self) -> Vec<String> {
+        let found = self.govc(&["find", "/", "-type", "m"]).unwrap_or_else(|failure| panic!("{failure}"));
+        found.lines().map(ToOwned::to_owned).collect()
+    }
+
+    /// How often a SOAP method was called by clients whose name begins so.
+    #[must_use]
+    pub fn calls(&self, method: &str, client: &str) -> u64 {
+        let counts = self.control("GET", &format!("/calls?client={client}"), &Value::Null);
+        counts.expect("counts can always be read")["methods"][method].as_u64().unwrap_or(0)
+    }
+
+    /// Gives the vCenter a rule to misbehave by.
+    #[track_caller]
+    pub fn rule(&self, rule: &Value) {
+        self.control("POST", "/rules", rule).unwrap_or_else(|error| panic!("the rule {rule} was refused: {error}"));
+    }
+
+    /// Asks the control endpoint: `sandbox/README.md` lists what there is. A refusal is returned as its message.
+    pub fn control(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
+        let request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.control));
+        let request = request.body(body.to_string()).map_err(|error| error.to_string())?;
+        let agent: ureq::Agent =
+            ureq::Agent::config_builder().http_status_as_error(false).allow_non_standard_methods(true).build().into();
+        let mut response = agent.run(request).map_err(|error| error.to_string())?;
+        let answer: Value = response.body_mut().read_json().map_err(|error| error.to_string())?;
+        match answer["error"].as_str() {
+            Some(error) => Err(error.to_owned()),
+            None => Ok(answer),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `make demo` shows the main job, and leaves nothing behind.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use drover_e2e::process;
+
+/// Starts the demo, and returns it with all that it printed and the folder of its sandbox, once it waits for Ctrl-C.
+fn demo() -> (Child, String, PathBuf) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut demo = Command::new(root.join("hack/demo.sh")).stdout(Stdio::piped()).spawn().unwrap();
+    let mut shown = String::new();
+    for line in BufReader::new(demo.stdout.take().unwrap()).lines() {
+        shown += &line.unwrap();
+        shown += "\n";
+        if shown.contains("Ctrl-C ends the demo") {
+            break;
+        }
+    }
+    let hint = shown.lines().find_map(|line| line.strip_prefix(". ")?.strip_suffix("/env"));
+    let dir = PathBuf::from(hint.unwrap_or_else(|| panic!("the demo ended early:\n{shown}")));
+    (demo, shown, dir)
+}
+
+#[test]
+fn the_demo_shows_a_group_and_ends_clean_on_ctrl_c() {
+    let (mut demo, shown, dir) = demo();
+    assert!(shown.contains("vmgroup.vm.codeconnect.vmworld.com/vmgroup-sample created"), "{shown}");
+    assert!(shown.contains("/DC0/vm/vm-operator/vm-operator-template"), "{shown}");
+    assert!(!process::of_folder(&dir).is_empty());
+    process::signal(demo.id(), "INT");
+    assert!(demo.wait().unwrap().success());
+    assert_eq!(process::of_folder(&dir), Vec::<String>::new());
+    assert!(!dir.exists());
+}
+
+#[test]
+fn a_killed_demo_leaves_no_process() {
+    let (mut demo, _, dir) = demo();
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    process::assert_all_end(&dir);
+    // A killed script can't tidy up: all that is left is the log.
+    std::fs::remove_dir_all(dir).unwrap();
+}

@@ -1,0 +1,235 @@
+//! Each control of the vCenters' front does what `sandbox/README.md` says of it.
+
+use std::{
+    collections::BTreeMap,
+    thread,
+    time::{Duration, Instant},
+};
+
+use drover_e2e::{Sandbox, VCenter, eventually};
+use serde_json::{Value, json};
+
+const TEMPLATE: &str = "/DC0/vm/vm-operator/vm-operator-template";
+const SOON: Duration = Duration::from_secs(20);
+
+/// One vCenter for each test, and one more that is nobody's.
+fn sandbox() -> &'static Sandbox {
+    Sandbox::shared(&["--vcenters=14", "--clone-delay=1s"])
+}
+
+fn clone(vcenter: &VCenter, name: &str, folder: &str) -> Result<String, drover_e2e::Failure> {
+    vcenter.govc(&["vm.clone", "-vm", TEMPLATE, "-folder", folder, "-on=false", name])
+}
+
+#[test]
+fn calls_are_counted_by_method_and_client_until_reset() {
+    let vcenter = sandbox().own_vcenter();
+    vcenter.govc(&["about"]).unwrap();
+    assert_eq!(vcenter.calls("Login", ""), 1);
+    assert_eq!(vcenter.calls("Login", "govc"), 1);
+    assert_eq!(vcenter.calls("Login", "somebody-else"), 0);
+    vcenter.control("DELETE", "/calls", &Value::Null).unwrap();
+    assert_eq!(vcenter.calls("Login", ""), 0);
+}
+
+#[test]
+fn a_clone_takes_as_long_as_the_flag_says() {
+    let vcenter = sandbox().own_vcenter();
+    let began = Instant::now();
+    clone(&vcenter, "slow", "/DC0/vm/vm-operator").unwrap();
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    assert!(vcenter.machines().contains(&"/DC0/vm/vm-operator/slow".to_owned()));
+}
+
+#[test]
+fn latency_slows_only_its_method() {
+    let vcenter = sandbox().own_vcenter();
+    let latency = Duration::from_secs(3);
+    vcenter.rule(&json!({"method": "CreateFolder", "latency": "3s"}));
+    let took = |arguments: &[&str]| {
+        let began = Instant::now();
+        vcenter.govc(arguments).unwrap();
+        began.elapsed()
+    };
+    assert!(took(&["folder.create", "/DC0/vm/late"]) >= latency);
+    assert!(took(&["ls"]) < latency);
+}
+
+#[test]
+fn a_fault_meets_the_next_calls_and_no_more() {
+    let vcenter = sandbox().own_vcenter();
+    let fault = json!({
+        "type": "NoPermission", "message": "Permission to perform this operation was denied.",
+        "fields": {"object": {"type": "Folder", "value": "group-v1"}, "privilegeId": "Folder.Create"},
+    });
+    vcenter.rule(&json!({"method": "CreateFolder", "skip": 1, "count": 2, "fault": fault}));
+    let create = |name: &str| vcenter.govc(&["folder.create", &format!("/DC0/vm/{name}")]);
+    create("first").unwrap();
+    for _ in 0..2 {
+        let refused = create("second").unwrap_err();
+        assert!(refused.stderr.contains("Permission to perform this operation was denied."), "{refused}");
+    }
+    create("second").unwrap();
+}
+
+#[test]
+fn a_share_of_the_calls_meets_a_fault_the_same_ones_each_time() {
+    let vcenter = sandbox().own_vcenter();
+    let refused = |round: u32| -> Vec<u32> {
+        vcenter
+            .rule(&json!({"method": "CreateFolder", "share": 0.5, "seed": 7, "fault": {"type": "HostCommunication"}}));
+        let create = |n: &u32| vcenter.govc(&["folder.create", &format!("/DC0/vm/round-{round}-{n}")]).is_err();
+        let hit = (0..20).filter(create).collect();
+        vcenter.control("DELETE", "/rules", &Value::Null).unwrap();
+        hit
+    };
+    let hit = refused(1);
+    assert!((5..=15).contains(&hit.len()), "{hit:?}");
+    assert_eq!(hit, refused(2));
+}
+
+#[test]
+fn a_task_fails_after_its_time_and_leaves_nothing() {
+    let vcenter = sandbox().own_vcenter();
+    let fault = json!({"type": "InsufficientMemoryResourcesFault", "message": "The host has too little memory."});
+    vcenter.rule(&json!({"method": "CloneVM_Task", "count": 1, "taskFault": fault}));
+    let began = Instant::now();
+    let failed = clone(&vcenter, "starved", "/DC0/vm/vm-operator").unwrap_err();
+    assert!(failed.stderr.contains("The host has too little memory."), "{failed}");
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    assert_eq!(vcenter.machines(), [TEMPLATE]);
+    clone(&vcenter, "starved", "/DC0/vm/vm-operator").unwrap();
+}
+
+#[test]
+fn a_dropped_call_is_lost_before_or_after_vcenter_has_seen_it() {
+    let vcenter = sandbox().own_vcenter();
+    let folders = || vcenter.govc(&["find", "/DC0/vm", "-type", "f"]).unwrap();
+    vcenter.rule(&json!({"method": "CreateFolder", "count": 1, "drop": "before"}));
+    vcenter.govc(&["folder.create", "/DC0/vm/lost"]).unwrap_err();
+    assert!(!folders().contains("lost"), "{}", folders());
+    vcenter.rule(&json!({"method": "CreateFolder", "count": 1, "drop": "after"}));
+    vcenter.govc(&["folder.create", "/DC0/vm/made"]).unwrap_err();
+    assert!(folders().contains("made"), "{}", folders());
+}
+
+#[test]
+fn an_outage_lasts_its_time_in_each_of_its_ways() {
+    let vcenter = sandbox().own_vcenter();
+    for (mode, seen) in [("refused", "reset"), ("unavailable", "503"), ("silent", "")] {
+        let began = Instant::now();
+        vcenter.control("POST", "/outage", &json!({"for": "1500ms", "mode": mode})).unwrap();
+        let failed = vcenter.govc(&["about"]).unwrap_err();
+        assert!(failed.stderr.contains(seen), "{mode}: {failed}");
+        eventually(sandbox(), SOON, "the vCenter is back", || vcenter.govc(&["about"]).map_err(|f| f.to_string()));
+        assert!(began.elapsed() >= Duration::from_millis(1500), "{mode}");
+    }
+}
+
+#[test]
+fn expired_sessions_end_long_polls_and_need_a_new_login() {
+    let vcenter = sandbox().own_vcenter();
+    let watcher = vcenter.clone();
+    let watch = thread::spawn(move || watcher.govc(&["object.collect", "-n=-1", TEMPLATE, "runtime.powerState"]));
+    eventually(sandbox(), SOON, "the watch is waiting", || match vcenter.calls("WaitForUpdatesEx", "") {
+        0 | 1 => Err("not yet".to_owned()),
+        _ => Ok(()),
+    });
+    let expired = vcenter.control("DELETE", "/sessions", &Value::Null).unwrap();
+    assert_eq!(expired, json!({"expired": 1}));
+    let ended = watch.join().unwrap().unwrap_err();
+    assert!(ended.stderr.contains("not authenticated"), "{ended}");
+
+    let logins = vcenter.calls("Login", "");
+    vcenter.govc(&["ls"]).unwrap();
+    assert_eq!(vcenter.calls("Login", ""), logins + 1);
+}
+
+#[test]
+fn properties_are_not_shown_without_a_session() {
+    let vcenter = sandbox().own_vcenter();
+    vcenter.rule(&json!({"method": "Login", "latency": "1ms"}));
+    vcenter.govc(&["ls"]).unwrap();
+    vcenter.control("PUT", "/password", &json!({"password": "another"})).unwrap();
+    vcenter.govc(&["ls"]).expect("a session outlives a change of the password");
+    vcenter.control("DELETE", "/sessions", &Value::Null).unwrap();
+    let refused = vcenter.govc(&["ls"]).unwrap_err();
+    assert!(refused.stderr.contains("Login failure"), "{refused}");
+
+    let url = format!("https://{}/sdk", vcenter.host);
+    let environment = [("GOVC_URL", url.as_str()), ("GOVC_USERNAME", &vcenter.user), ("GOVC_PASSWORD", "another")];
+    let environment: BTreeMap<_, _> = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    vcenter.seen_with(&environment).govc(&["ls"]).unwrap();
+}
+
+#[test]
+fn a_machines_guest_and_load_can_be_set() {
+    let vcenter = sandbox().own_vcenter();
+    clone(&vcenter, "guest", "/DC0/vm/vm-operator").unwrap();
+    let state = json!({
+        "ip": "198.18.0.9", "addresses": ["198.18.0.9", "fe80::9"], "tools": "guestToolsRunning", "cpuMHz": 777, "guestMemoryMB": 55,
+    });
+    vcenter.control("PATCH", "/machines/guest", &state).unwrap();
+    let seen = vcenter.govc(&[
+        "object.collect",
+        "-s",
+        "/DC0/vm/vm-operator/guest",
+        "guest.ipAddress",
+        "guest.toolsRunningStatus",
+        "summary.quickStats.guestMemoryUsage",
+        "summary.quickStats.overallCpuUsage",
+    ]);
+    assert_eq!(seen.unwrap(), "198.18.0.9\nguestToolsRunning\n55\n777\n");
+    let refused = vcenter.control("PATCH", "/machines/nobody", &json!({})).unwrap_err();
+    assert_eq!(refused, r#"0 machines are called "nobody""#);
+}
+
+#[test]
+fn a_folder_is_destroyed_after_the_clones_into_it_and_with_all_inside() {
+    let vcenter = sandbox().own_vcenter();
+    vcenter.govc(&["folder.create", "/DC0/vm/doomed"]).unwrap();
+    vcenter.govc(&["folder.create", "/DC0/vm/doomed/inner"]).unwrap();
+    clone(&vcenter, "there", "/DC0/vm/doomed/inner").unwrap();
+    let cloner = vcenter.clone();
+    let cloning = thread::spawn(move || clone(&cloner, "late", "/DC0/vm/doomed"));
+    eventually(sandbox(), SOON, "the second clone is on its way", || match vcenter.calls("CloneVM_Task", "") {
+        2 => Ok(()),
+        n => Err(format!("{n} clones")),
+    });
+    vcenter.govc(&["object.destroy", "/DC0/vm/doomed"]).unwrap();
+    cloning.join().unwrap().expect("the clone was let finish");
+    assert_eq!(vcenter.machines(), [TEMPLATE]);
+    assert!(!vcenter.govc(&["find", "/DC0/vm", "-type", "f"]).unwrap().contains("doomed"));
+}
+
+#[test]
+fn a_control_that_makes_no_sense_is_refused_with_a_reason() {
+    let vcenter = sandbox().vcenter();
+    let refusals = [
+        ("POST", "/rules", json!({"method": "CloneV", "latency": "1s"}), r#"there is no method "CloneV""#),
+        ("POST", "/rules", json!({"method": "*", "latency": "soon"}), r#"latency "soon""#),
+        ("POST", "/rules", json!({"method": "*", "fault": {"type": "Nope"}}), r#"there is no fault "Nope""#),
+        ("POST", "/rules", json!({"method": "*", "fault": {"type": "HostSystem"}}), "HostSystem"),
+        (
+            "POST",
+            "/rules",
+            json!({"method": "*", "fault": {"type": "NotFound", "fields": {"x": 1}}}),
+            "the fields of NotFound",
+        ),
+        ("POST", "/rules", json!({"method": "Login", "taskFault": {"type": "NotFound"}}), "Login submits no task"),
+        ("POST", "/rules", json!({"method": "*", "share": 2, "drop": "after"}), "share 2"),
+        ("POST", "/rules", json!({"method": "*", "drop": "sometimes"}), r#"drop "sometimes""#),
+        ("POST", "/rules", json!({"method": "*"}), "a rule has one of"),
+        ("POST", "/rules", json!({"method": "*", "latncy": "1s"}), "unknown field"),
+        ("DELETE", "/rules/77", Value::Null, "there is no rule 77"),
+        ("POST", "/outage", json!({"for": "long"}), r#"for "long""#),
+        ("POST", "/outage", json!({"for": "1s", "mode": "odd"}), r#"mode "odd""#),
+        ("PUT", "/password", json!({}), "password is missing"),
+        ("PATCH", "/machines/x", json!({"tools": "fine"}), r#"tools "fine""#),
+        ("GET", "/elsewhere", Value::Null, "no such control"),
+    ];
+    for (method, path, body, reason) in refusals {
+        let refused = vcenter.control(method, path, &body).expect_err(&body.to_string());
+        assert!(refused.contains(reason), "{method} {path} {body}: {refused}");
+    }
+}

@@ -1,0 +1,163 @@
+//! A sandbox comes up whole or not at all, and leaves nothing behind, however it ends.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use drover_e2e::{Failure, Program, Sandbox, process};
+
+fn up(dir: &Path, flags: &[&str]) -> Result<String, Failure> {
+    Program::of_sandbox(&["up", "--dir", dir.to_str().unwrap()]).run(flags)
+}
+
+fn down(dir: &Path) -> Result<String, Failure> {
+    Program::of_sandbox(&["down", "--dir", dir.to_str().unwrap()]).run(&[])
+}
+
+#[test]
+fn down_stops_every_process_and_removes_all_but_the_logs() {
+    let dir = Sandbox::folder("down");
+    up(&dir, &[]).unwrap();
+    assert!(process::of_folder(&dir).len() >= 5, "{:#?}", process::of_folder(&dir));
+    down(&dir).unwrap();
+    assert_eq!(process::of_folder(&dir), Vec::<String>::new());
+    let mut left: Vec<_> = fs::read_dir(&dir).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["log", "sandbox.lock"]);
+    down(&dir).expect("stopping what doesn't run is no error");
+}
+
+#[test]
+fn every_process_ends_with_the_owner() {
+    let dir = Sandbox::folder("owner");
+    let mut owner = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+    up(&dir, &["--owner", &owner.id().to_string()]).unwrap();
+    assert!(!process::of_folder(&dir).is_empty());
+    owner.kill().unwrap();
+    process::assert_all_end(&dir);
+    owner.wait().unwrap();
+}
+
+#[test]
+fn every_process_ends_with_the_supervisor_even_when_it_is_killed() {
+    let dir = Sandbox::folder("supervisor");
+    up(&dir, &[]).unwrap();
+    process::signal(fs::read_to_string(dir.join("supervisor.pid")).unwrap().parse().unwrap(), "KILL");
+    process::assert_all_end(&dir);
+    up(&dir, &[]).expect("the folder can be used again");
+    down(&dir).unwrap();
+}
+
+#[test]
+fn nothing_runs_on_when_up_is_interrupted() {
+    let dir = Sandbox::folder("interrupted");
+    let mut up = Program::of_sandbox(&["up", "--dir", dir.to_str().unwrap()]).command(&[]).spawn().unwrap();
+    while !dir.join("supervisor.pid").exists() {
+        thread::sleep(Duration::from_millis(10));
+    }
+    up.kill().unwrap();
+    up.wait().unwrap();
+    process::assert_all_end(&dir);
+}
+
+#[test]
+fn two_sandboxes_run_side_by_side() {
+    let (one, two) = thread::scope(|scope| {
+        let one = scope.spawn(|| Sandbox::start("side-one", &[]).unwrap());
+        let two = scope.spawn(|| Sandbox::start("side-two", &["--vcenters=2", "--hosts=2"]).unwrap());
+        (one.join().unwrap(), two.join().unwrap())
+    });
+    let _namespace = one.namespace("only-here");
+    assert!(one.kubectl().run(&["get", "namespace", "only-here"]).is_ok());
+    assert!(two.kubectl().run(&["get", "namespace", "only-here"]).is_err());
+    for vcenter in [one.vcenter(), two.vcenter(), &two.own_vcenter()] {
+        assert_eq!(vcenter.machines(), ["/DC0/vm/vm-operator/vm-operator-template"]);
+    }
+    assert_eq!(two.vcenter().govc(&["find", "/", "-type", "h"]).unwrap().lines().count(), 2);
+}
+
+#[test]
+fn the_flags_shape_the_inventory() {
+    let more = Sandbox::start("more", &["--second-datacenter", "--second-template"]).unwrap();
+    assert_eq!(more.vcenter().govc(&["find", "/", "-type", "d"]).unwrap(), "/DC0\n/DC1\n");
+    let mut templates = more.vcenter().machines();
+    templates.sort();
+    assert_eq!(templates, ["/DC0/vm/elsewhere/vm-operator-template", "/DC0/vm/vm-operator/vm-operator-template"]);
+    drop(more);
+    let bare = Sandbox::start("bare", &["--seed-inventory=false"]).unwrap();
+    assert_eq!(bare.vcenter().govc(&["find", "/"]).unwrap(), "/\n");
+}
+
+#[test]
+fn bad_input_gets_one_clear_line_and_exit_code_2() {
+    let used = Sandbox::start("used", &[]).unwrap();
+    let foreign = Sandbox::folder("foreign");
+    fs::create_dir_all(&foreign).unwrap();
+    fs::write(foreign.join("thesis.txt"), "mine").unwrap();
+    let fresh = Sandbox::folder("fresh");
+    let cases: [(&Path, &[&str], &str); 8] = [
+        (used.dir(), &[], "a sandbox runs in"),
+        (&foreign, &[], "holds files that are no sandbox's"),
+        (&fresh, &["--clone-delay=3x"], r#"invalid value "3x" for flag -clone-delay"#),
+        (&fresh, &["--clone-delay=-3s"], "a delay can't be negative"),
+        (&fresh, &["--hosts=0"], "--hosts 0: give 1 to 1000"),
+        (&fresh, &["--vcenters=none"], r#"invalid value "none" for flag -vcenters"#),
+        (&fresh, &["--owner=4194305"], "no such process"),
+        (&fresh, &["extra"], "unexpected words: extra"),
+    ];
+    for (dir, flags, said) in cases {
+        let failure = up(dir, flags).expect_err(said);
+        assert_eq!(failure.code, Some(2), "{failure}");
+        assert!(failure.stderr.contains(said), "{failure}");
+        assert_eq!(failure.stderr.lines().count(), 1, "{failure}");
+    }
+    assert!(foreign.join("thesis.txt").exists());
+    assert!(used.kubectl().run(&["get", "namespaces"]).is_ok(), "the one in use is untouched");
+}
+
+/// A folder with programs in the place of etcd and the API server.
+fn assets(name: &str, apiserver: &str) -> BTreeMap<String, String> {
+    let sandbox = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sandbox/bin/sandbox").canonicalize().unwrap();
+    let dir = Sandbox::folder(name);
+    fs::create_dir_all(&dir).unwrap();
+    for (program, script) in [("etcd", "exec \"$SANDBOX\" etcd \"$@\""), ("kube-apiserver", apiserver)] {
+        let script = script.replace("$SANDBOX", sandbox.to_str().unwrap());
+        fs::write(dir.join(program), format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(dir.join(program), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    BTreeMap::from([("KUBEBUILDER_ASSETS".to_owned(), dir.to_str().unwrap().to_owned())])
+}
+
+#[test]
+fn a_part_that_does_not_come_up_is_shown_with_its_last_words_and_all_is_stopped() {
+    let dir = Sandbox::folder("broken");
+    let assets = assets("broken-assets", "echo the disk is on fire >&2; exit 3");
+    let up = Program::of_sandbox(&["up", "--dir", dir.to_str().unwrap()]).with(&assets);
+    let failure = up.run(&[]).unwrap_err();
+    assert_eq!(failure.code, Some(1), "{failure}");
+    assert!(failure.stderr.contains("kube-apiserver did not come up: exit status 3"), "{failure}");
+    assert!(failure.stderr.contains("the disk is on fire"), "{failure}");
+    process::assert_all_end(&dir);
+}
+
+#[test]
+fn etcd_and_the_api_server_are_taken_from_kubebuilder_assets_where_that_is_set() {
+    let dir = Sandbox::folder("assets");
+    let assets = assets("good-assets", "touch \"$(dirname \"$0\")/was-used\"; exec \"$SANDBOX\" kube-apiserver \"$@\"");
+    let up = Program::of_sandbox(&["up", "--dir", dir.to_str().unwrap()]).with(&assets);
+    up.run(&[]).unwrap();
+    assert!(Path::new(&assets["KUBEBUILDER_ASSETS"]).join("was-used").exists());
+    down(&dir).unwrap();
+    process::assert_all_end(&dir);
+
+    let empty = BTreeMap::from([("KUBEBUILDER_ASSETS".to_owned(), dir.to_str().unwrap().to_owned())]);
+    let failure = up.with(&empty).run(&[]).unwrap_err();
+    assert_eq!(failure.code, Some(2), "{failure}");
+    assert!(failure.stderr.contains("there is no etcd in it"), "{failure}");
+}

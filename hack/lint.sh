@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Everything that can be said about the code without running it. `make lint` calls it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf '\033[1mlint: %s\033[0m\n' "$*"; }
+# Installs a cargo command of a fixed version where it is missing.
+tool() {
+  command -v "$1" >/dev/null && return
+  say "installing $1; takes about $3"
+  cargo install --quiet --locked "$1@$2"
+}
+
+say "format"
+cargo fmt --all --check
+unformatted=$(gofmt -l sandbox)
+[ -z "$unformatted" ] || { echo "gofmt -w is needed on: $unformatted" >&2; exit 1; }
+
+say "clippy and vet"
+cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
+(cd sandbox && go vet ./...)
+
+say "generated files"
+generated=$(mktemp -d)
+trap 'rm -rf "$generated"' EXIT
+cargo run --quiet --locked --package drover -- crds --output-dir "$generated"
+diff -ru "$generated" config/crd/bases || { echo "config/crd/bases is not what the types give: run 'make manifests'" >&2; exit 1; }
+cargo xtask codegen --check
+
+say "licences, sources and duplicates"
+tool cargo-deny 0.20.2 "5 minutes"
+cargo deny --locked check --hide-inclusion-graph bans licenses sources
+if cargo deny fetch db >/dev/null 2>&1; then
+  cargo deny --locked check --hide-inclusion-graph advisories
+else
+  say "advisories skipped: their database can't be reached from here"
+fi
+
+say "unused dependencies"
+tool cargo-machete 0.9.2 "half a minute"
+cargo machete
