@@ -14,6 +14,7 @@ const OBJECTS: usize = 1000;
 
 fn main() -> ExitCode {
     let page = page();
+    #[allow(clippy::cast_precision_loss, reason = "a page has far less than 2^52 bytes")]
     let megabytes = page.len() as f64 / 1e6;
     let mut best = Duration::MAX;
     let started = Instant::now();

@@ -112,9 +112,15 @@ pub(super) fn take<T: Typed>(object: Box<dyn DataObject>) -> Result<T, Box<dyn D
 
 pub(crate) fn read_box<T: Element>(tag: &Tag<'_>, reader: &mut Reader<'_>) -> Result<Box<T>, ReadError> {
     reader.charge(size_of::<T>())?;
-    let mut value = Box::<T>::default();
+    let mut value = empty_box::<T>();
     value.as_mut().read(tag, reader)?;
     Ok(value)
+}
+
+/// Apart, so that the value that is moved into the box is off the stack before what it holds is read.
+#[inline(never)]
+fn empty_box<T: Default>() -> Box<T> {
+    Box::default()
 }
 
 pub(crate) fn read_object<T: Typed>(tag: &Tag<'_>, reader: &mut Reader<'_>) -> Result<Box<dyn DataObject>, ReadError> {

@@ -5,6 +5,7 @@
 
 mod envelope;
 pub(crate) mod macros;
+mod read_error;
 mod reader;
 mod scalars;
 mod secret;
@@ -12,7 +13,8 @@ mod slots;
 mod writer;
 
 pub use envelope::{Envelope, read_response, read_response_within, to_envelope};
-pub use reader::{Limits, ReadError, Reader, Tag};
+pub use read_error::ReadError;
+pub use reader::{Limits, Reader, Tag};
 pub use scalars::Binary;
 pub(crate) use scalars::Scalar;
 pub use secret::Secret;

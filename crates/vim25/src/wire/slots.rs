@@ -27,7 +27,7 @@ impl<T: Element> Element for Vec<T> {
             return reader.skip(tag);
         }
         reader.charge(size_of::<T>())?;
-        let value = self.push_mut(T::default());
+        let value = push_empty(self);
         value.read(tag, reader)?;
         if value.is_absent() {
             self.pop();
@@ -38,6 +38,12 @@ impl<T: Element> Element for Vec<T> {
     fn write(&self, name: &'static str, writer: &mut Writer) -> Result<(), WriteError> {
         self.iter().try_for_each(|value| value.write(name, writer))
     }
+}
+
+/// Apart, so that the value that is moved into the list is off the stack before what it holds is read.
+#[inline(never)]
+fn push_empty<T: Default>(list: &mut Vec<T>) -> &mut T {
+    list.push_mut(T::default())
 }
 
 impl<T: Element> Element for Box<T> {
