@@ -60,10 +60,11 @@ impl<O: ManagedObject, T: FromAny> Property<O, T> {
         })
     }
 
-    /// Takes the value of this property out of a list, or `None` if the list has none.
+    /// Takes the value of this property out of a list, or `None` if the list has none, or no longer.
     pub fn take(&self, properties: &mut [DynamicProperty]) -> Result<Option<T>, PropertyError> {
         let found = properties.iter_mut().find(|property| property.name == self.path);
-        found.map(|property| self.value(std::mem::take(&mut property.val))).transpose()
+        let value = found.map(|property| std::mem::take(&mut property.val)).filter(|value| *value != Any::Nil);
+        value.map(|value| self.value(value)).transpose()
     }
 }
 

@@ -1034,7 +1034,7 @@ data_object!(VirtualMachineCloneSpec, "VirtualMachineCloneSpec", {
     tpm_provision_policy "tpmProvisionPolicy",
 });
 
-/// Without ftInfo, repConfig, crypto, tagSpecs, vmPlacementPolicies, which are skipped when read and never written.
+/// Without `ftInfo`, `repConfig`, `crypto`, `tagSpecs`, `vmPlacementPolicies`: skipped when read, never written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VirtualMachineConfigSpec {
     pub change_version: Option<String>,
@@ -1323,7 +1323,7 @@ data_object!(VirtualMachineFlagInfo, "VirtualMachineFlagInfo", {
     vbs_enabled "vbsEnabled",
 });
 
-/// Without dnsConfig, ipConfig, which are skipped when read and never written.
+/// Without `dnsConfig`, `ipConfig`: skipped when read, never written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct GuestNicInfo {
     pub network: Option<String>,
@@ -1406,7 +1406,7 @@ data_object!(VirtualMachineQuestionInfo, "VirtualMachineQuestionInfo", {
     message "message",
 });
 
-/// Without service, cryptoSpec, tagSpecs, vmPlacementPolicies, which are skipped when read and never written.
+/// Without `service`, `cryptoSpec`, `tagSpecs`, `vmPlacementPolicies`: skipped when read, never written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VirtualMachineRelocateSpec {
     pub folder: Option<FolderRef>,
@@ -1451,7 +1451,7 @@ data_object!(VirtualMachineRelocateSpecDiskLocator, "VirtualMachineRelocateSpecD
     filter_spec "filterSpec",
 });
 
-/// Without crypto, which are skipped when read and never written.
+/// Without `crypto`: skipped when read, never written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VirtualMachineRelocateSpecDiskLocatorBackingSpec {
     pub parent: Option<Box<VirtualMachineRelocateSpecDiskLocatorBackingSpec>>,
@@ -1612,7 +1612,7 @@ data_object!(VirtualMachineStorageSummary, "VirtualMachineStorageSummary", {
     timestamp "timestamp",
 });
 
-/// Without customizationKeyId, which are skipped when read and never written.
+/// Without `customizationKeyId`: skipped when read, never written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolsConfigInfo {
     pub tools_version: Option<i32>,
@@ -2256,7 +2256,7 @@ data_object!(VirtualDeviceURIBackingInfo: VirtualDeviceBackingInfo, "VirtualDevi
     proxy_uri "proxyURI",
 });
 
-/// Without filterSpec, which are skipped when read and never written.
+/// Without `filterSpec`: skipped when read, never written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VirtualDeviceConfigSpec {
     pub operation: Option<VirtualDeviceConfigSpecOperation>,
@@ -2275,7 +2275,7 @@ data_object!(VirtualDeviceConfigSpec, "VirtualDeviceConfigSpec", {
     change_mode "changeMode",
 });
 
-/// Without crypto, which are skipped when read and never written.
+/// Without `crypto`: skipped when read, never written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VirtualDeviceConfigSpecBackingSpec {
     pub parent: Option<Box<VirtualDeviceConfigSpecBackingSpec>>,
@@ -2319,7 +2319,7 @@ data_object!(VirtualDisk: VirtualDevice, "VirtualDisk", {
     disk_chain_broken_issue "diskChainBrokenIssue",
 });
 
-/// Without keyId, which are skipped when read and never written.
+/// Without `keyId`: skipped when read, never written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VirtualDiskFlatVer2BackingInfo {
     pub base: VirtualDeviceFileBackingInfo,
@@ -2384,7 +2384,7 @@ data_object!(VirtualDiskRawDiskMappingVer1BackingInfo: VirtualDeviceFileBackingI
     sharing "sharing",
 });
 
-/// Without keyId, which are skipped when read and never written.
+/// Without `keyId`: skipped when read, never written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VirtualDiskSeSparseBackingInfo {
     pub base: VirtualDeviceFileBackingInfo,
@@ -2410,7 +2410,7 @@ data_object!(VirtualDiskSeSparseBackingInfo: VirtualDeviceFileBackingInfo, "Virt
     grain_size "grainSize",
 });
 
-/// Without keyId, which are skipped when read and never written.
+/// Without `keyId`: skipped when read, never written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VirtualDiskSparseVer2BackingInfo {
     pub base: VirtualDeviceFileBackingInfo,

@@ -5,6 +5,8 @@ mod literal;
 mod names;
 mod pypi;
 mod select;
+#[cfg(test)]
+mod tests;
 mod typeinfo;
 mod wanted;
 

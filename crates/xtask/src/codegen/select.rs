@@ -87,7 +87,8 @@ impl<'a> Selection<'a> {
         if is_root(name) || !self.data.insert(name) {
             return Ok(());
         }
-        let data = &info.data[name];
+        let unknown = || CodegenError::Unknown { what: "type", name: name.to_owned() };
+        let data = info.data.get(name).ok_or_else(unknown)?;
         self.reach(info, wanted, &data.parent)?;
         for field in data.fields.iter().filter(|field| !wanted.is_dropped(&data.wire, &field.name)) {
             self.slot(info, wanted, field)?;

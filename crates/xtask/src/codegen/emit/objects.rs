@@ -51,11 +51,11 @@ pub fn object(context: &Context<'_>, name: &str, out: &mut String) -> Result<(),
     let data = &context.info.data[name];
     let wire = &data.wire;
     let base = Some(data.parent.as_str()).filter(|parent| !is_root(parent)).map(|parent| context.info.wire(parent));
-    let dropped: Vec<&str> = (data.fields.iter().filter(|field| context.wanted.is_dropped(wire, &field.name)))
-        .map(|field| field.name.as_str())
+    let dropped: Vec<String> = (data.fields.iter().filter(|field| context.wanted.is_dropped(wire, &field.name)))
+        .map(|field| format!("`{}`", field.name))
         .collect();
     if !dropped.is_empty() {
-        _ = writeln!(out, "/// Without {}, which are skipped when read and never written.", dropped.join(", "));
+        _ = writeln!(out, "/// Without {}: skipped when read, never written.", dropped.join(", "));
     }
     _ = writeln!(out, "#[derive(Debug, Clone, PartialEq, Default)]\npub struct {wire} {{");
     if let Some(base) = base {
