@@ -33,7 +33,7 @@ $(SANDBOX): $(SANDBOX_SOURCES)
 demo: build ## show the main job on a sandbox, until Ctrl-C
 	@hack/demo.sh
 
-test: build ## run all tests, the end-to-end ones on a sandbox
+test: $(SANDBOX) ## run all tests, the end-to-end ones on a sandbox
 	@cd sandbox && go vet ./...
 	@cargo test --workspace --locked
 

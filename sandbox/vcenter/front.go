@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/simulator/vpx"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -95,6 +96,9 @@ func (f *front) ask(r *http.Request, c *call, over <-chan struct{}) *httptest.Re
 	if !c.waits() {
 		f.forward(out, r, c)
 		f.sessions.note(c, out)
+		if c.method == "CreateFilter" {
+			f.stir()
+		}
 		return out
 	}
 	answered := make(chan struct{})
@@ -114,6 +118,19 @@ func (f *front) ask(r *http.Request, c *call, over <-chan struct{}) *httptest.Re
 		<-answered
 	}
 	return out
+}
+
+// stir has the polls that wait look at their filters. A filter made while a poll waits is reported by that poll; vcsim
+// looks for new ones only when some object changes, so the root folder does, to what it was.
+func (f *front) stir() {
+	ctx := f.service.Context.For(f.service.Context.Map.Path)
+	root, ok := ctx.Map.Get(vpx.RootFolder.Reference()).(*simulator.Folder)
+	if !ok {
+		return
+	}
+	ctx.WithLock(root, func() {
+		ctx.Update(root, []types.PropertyChange{{Name: "overallStatus", Val: root.OverallStatus}})
+	})
 }
 
 // forward has vcsim answer. A panic in there is vcsim's, and ends the call, not the simulator.
