@@ -1,8 +1,11 @@
 //! The crate's one error.
 
+use std::sync::Arc;
+
+use crate::client::TransportError;
 use crate::fault::{Fault, LocalizedMethodFault, SoapFault};
 use crate::property::PropertyError;
-use crate::reference::WrongType;
+use crate::reference::{ManagedObjectReference, WrongType};
 use crate::wire::{ReadError, WriteError};
 
 /// What can go wrong between a request and its result. Each prints as a sentence.
@@ -27,10 +30,38 @@ pub enum Error {
     /// A reference is to an object of another type.
     #[error(transparent)]
     WrongType(#[from] WrongType),
+    /// There is no answer from vCenter, or none that a vCenter gives.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// The login failed. All who waited for it have the same cause.
+    #[error("logging in to {endpoint} as {user}: {source}")]
+    Login {
+        /// The vCenter.
+        endpoint: String,
+        /// Who wanted in.
+        user: String,
+        /// Why not.
+        source: Arc<Error>,
+    },
+    /// vCenter took the login, and gave no session for it.
+    #[error("{endpoint} accepted the login without starting a session")]
+    NoSession {
+        /// The vCenter.
+        endpoint: String,
+    },
+    /// A task that was waited for is no more, so that its end can't be known.
+    #[error("{task} was removed before its end was seen: look at what it was to do")]
+    TaskGone {
+        /// The task.
+        task: ManagedObjectReference,
+    },
+    /// The collector was dropped while something waited for it.
+    #[error("the property collector has ended")]
+    CollectorEnded,
 }
 
-/// A result with this crate's [`Error`].
-pub type Result<T> = std::result::Result<T, Error>;
+/// A result with this crate's [`Error`], unless it says otherwise.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl From<LocalizedMethodFault> for Error {
     fn from(failure: LocalizedMethodFault) -> Self {
@@ -45,6 +76,7 @@ impl Error {
         match self {
             Self::Fault(soap) => soap.fault.as_ref(),
             Self::Task(failure) => Some(&failure.fault),
+            Self::Login { source, .. } => source.fault(),
             _ => None,
         }
     }

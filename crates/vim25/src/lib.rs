@@ -23,6 +23,8 @@
 //! requires and an older vCenter leaves out reads as its type's default.
 
 pub mod any;
+pub mod client;
+pub mod collector;
 mod error;
 pub mod fault;
 #[allow(
@@ -37,14 +39,18 @@ pub mod fault;
     reason = "generated from the API's own names"
 )]
 mod generated;
+pub mod inventory;
 mod property;
 mod reference;
 pub mod wire;
 
 pub use any::{Any, FromAny};
+pub use client::{Client, Credentials, Endpoint, Settings, Thumbprint, TransportError, Trust};
+pub use collector::{Collector, Event, Scope, Update, Updates, Watch, WatchId};
 pub use error::{Error, Result};
 pub use fault::{Fault, FaultType, LocalizedMethodFault, SoapFault};
 pub use generated::{API_VERSION, enums, faults, methods, props, refs, types};
+pub use inventory::{Inventory, LookupError};
 pub use jiff::Timestamp;
 pub use property::{Property, PropertyError, PropertyPath};
 pub use reference::{ManagedObject, ManagedObjectReference, WrongType};

@@ -1,0 +1,137 @@
+//! A vCenter that can be called: one session, logged in when needed, shared by any number of callers.
+
+mod endpoint;
+mod retrieve;
+mod session;
+mod transport;
+mod trust;
+
+use std::{sync::Arc, time::Duration};
+
+pub use endpoint::{BadEndpoint, Endpoint};
+pub use session::{Credentials, Session};
+pub use transport::TransportError;
+pub use trust::{BadThumbprint, BadTrust, Thumbprint, Trust};
+
+use crate::{
+    Error, Limits, Method, Result, faults::NotAuthenticated, read_response_within, to_envelope, types::ServiceContent,
+};
+use session::Sessions;
+use transport::Transport;
+
+/// How to talk to a vCenter. The defaults suit a vCenter that other people use too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Which certificates are believed.
+    pub trust: Trust,
+    /// How long making a connection may take.
+    pub connect_timeout: Duration,
+    /// How long a call may take. What a long poll waits for comes on top.
+    pub request_timeout: Duration,
+    /// How many bytes an answer may have.
+    pub max_response: usize,
+    /// How the client calls itself in vCenter's list of sessions.
+    pub user_agent: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            trust: Trust::System,
+            connect_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_mins(1),
+            max_response: 128 << 20,
+            user_agent: concat!("vim25/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+/// A vCenter. Clones share its one session.
+#[derive(Clone, Debug)]
+pub struct Client {
+    transport: Arc<Transport>,
+    sessions: Arc<Sessions>,
+}
+
+impl Client {
+    /// A client that has not said anything yet: the first call connects and logs in.
+    pub fn new(endpoint: Endpoint, credentials: Credentials, settings: Settings) -> Result<Self, BadTrust> {
+        let transport = Arc::new(Transport::new(endpoint, settings)?);
+        Ok(Self { sessions: Arc::new(Sessions::new(credentials)), transport })
+    }
+
+    /// The vCenter's address.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        self.transport.endpoint()
+    }
+
+    /// The session, after a login if there is none.
+    pub async fn session(&self) -> Result<Arc<Session>> {
+        self.sessions.get(&self.transport).await
+    }
+
+    /// The service's root objects and what it says of itself.
+    pub async fn content(&self) -> Result<ServiceContent> {
+        Ok(self.session().await?.content.clone())
+    }
+
+    /// Calls a method. Where the session has expired, logs in again and calls once more.
+    pub async fn call<M: Method>(&self, request: &M) -> Result<M::Response> {
+        self.call_patiently(request, Duration::ZERO).await
+    }
+
+    /// [`Client::call`] for a method that waits by itself for up to `patience` before it answers.
+    pub async fn call_patiently<M: Method>(&self, request: &M, patience: Duration) -> Result<M::Response> {
+        let session = self.session().await?;
+        match self.call_in(&session, request, patience).await {
+            Err(error) if error.is_session_lost() => {
+                // vCenter refused before it did anything, so the call can be made again.
+                self.sessions.forget(&session).await;
+                let session = self.session().await?;
+                self.call_in(&session, request, patience).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Calls a method in this session and no other.
+    pub(crate) async fn call_in<M: Method>(
+        &self,
+        session: &Session,
+        request: &M,
+        patience: Duration,
+    ) -> Result<M::Response> {
+        let message = to_envelope(request)?;
+        let answer = self.transport.post(message, &session.action, Some(session.cookie.expose()), patience).await?;
+        read_response_within::<M>(&answer.body, Limits::default())
+    }
+
+    /// Gives the session up if it is this one, so that the next call logs in.
+    pub(crate) async fn forget(&self, session: &Session) {
+        self.sessions.forget(session).await;
+    }
+
+    /// Replaces the credentials. The session goes on; the next login uses the new ones, even where the old were refused.
+    pub fn set_credentials(&self, credentials: Credentials) {
+        self.sessions.set_credentials(credentials);
+    }
+
+    /// Returns when the credentials have been replaced.
+    pub async fn credentials_replaced(&self) {
+        self.sessions.replaced().await;
+    }
+
+    /// Ends the session, if there is one. A later call would log in again.
+    pub async fn logout(&self) -> Result<()> {
+        self.sessions.logout(&self.transport).await
+    }
+}
+
+impl Error {
+    /// Whether vCenter no longer knows the session.
+    #[must_use]
+    pub fn is_session_lost(&self) -> bool {
+        matches!(self, Self::Fault(_)) && self.fault().is_some_and(crate::Fault::is::<NotAuthenticated>)
+    }
+}

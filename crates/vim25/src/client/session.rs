@@ -1,0 +1,235 @@
+//! The one session of a client: who logs in, when, and when not.
+
+use std::sync::{
+    Arc, Mutex as SyncMutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+use std::time::Duration;
+
+use tokio::sync::{Mutex, Notify};
+
+use super::transport::{Answer, Transport};
+use crate::{
+    API_VERSION, Envelope, Error, Method, Result, Secret, Timestamp,
+    faults::InvalidLogin,
+    methods::{Login, LoginByToken, Logout, RetrieveServiceContent},
+    read_response,
+    refs::{ServiceInstanceRef, SessionManagerRef},
+    types::{ServiceContent, UserSession},
+};
+
+/// What to log in with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// A user of vCenter or its directory.
+    Password {
+        /// Such as `administrator@vsphere.local`.
+        user: String,
+        /// The user's password.
+        password: Secret,
+    },
+    /// A SAML bearer token, as the security token service issues it: the `Assertion` element.
+    Token(Secret),
+}
+
+impl Credentials {
+    /// A user and password.
+    pub fn password(user: impl Into<String>, password: impl Into<String>) -> Self {
+        Self::Password { user: user.into(), password: Secret::new(password) }
+    }
+
+    /// Whom they are for, as far as that can be shown.
+    fn user(&self) -> &str {
+        match self {
+            Self::Password { user, .. } => user,
+            Self::Token(_) => "the bearer of a token",
+        }
+    }
+}
+
+/// A login that vCenter has accepted.
+#[derive(Debug)]
+pub struct Session {
+    /// The service's root objects and what it says of itself.
+    pub content: ServiceContent,
+    /// Who is logged in, since when.
+    pub user: UserSession,
+    pub(super) cookie: Secret,
+    /// The `SOAPAction` header: the version of the API that both sides speak.
+    pub(super) action: String,
+}
+
+/// Sees to it that there is at most one session, and one attempt at a time to have one.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    state: Mutex<State>,
+    attempts: AtomicU64,
+    credentials: SyncMutex<Versioned>,
+    replaced: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    live: Option<Arc<Session>>,
+    /// The last attempt that failed, for those who waited for it.
+    failed: Option<(u64, Arc<Error>)>,
+    /// The version of the credentials that vCenter has refused: trying again would lock the account.
+    refused: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Versioned {
+    version: u64,
+    credentials: Credentials,
+}
+
+impl Sessions {
+    pub(super) fn new(credentials: Credentials) -> Self {
+        Self {
+            state: Mutex::default(),
+            attempts: AtomicU64::new(0),
+            credentials: SyncMutex::new(Versioned { version: 0, credentials }),
+            replaced: Notify::new(),
+        }
+    }
+
+    pub(super) async fn get(&self, transport: &Transport) -> Result<Arc<Session>> {
+        let before = self.attempts.load(Ordering::Acquire);
+        let mut state = self.state.lock().await;
+        if let Some(session) = &state.live {
+            return Ok(Arc::clone(session));
+        }
+        let Versioned { version, credentials } = self.current();
+        let failure = |source: &Arc<Error>| Error::Login {
+            endpoint: transport.endpoint().to_string(),
+            user: credentials.user().to_owned(),
+            source: Arc::clone(source),
+        };
+        if let Some((attempt, error)) = &state.failed
+            && (*attempt > before || state.refused == Some(version))
+        {
+            return Err(failure(error));
+        }
+        let outcome = log_in(transport, &credentials).await;
+        let attempt = self.attempts.fetch_add(1, Ordering::AcqRel) + 1;
+        match outcome {
+            Ok(session) => {
+                *state = State { live: Some(Arc::new(session)), ..State::default() };
+                Ok(state.live.clone().expect("it was just set"))
+            }
+            Err(error) => {
+                let refused = error.fault().is_some_and(crate::Fault::is::<InvalidLogin>);
+                let error = Arc::new(error);
+                *state =
+                    State { live: None, refused: refused.then_some(version), failed: Some((attempt, error.clone())) };
+                Err(failure(&error))
+            }
+        }
+    }
+
+    pub(super) async fn forget(&self, session: &Session) {
+        let mut state = self.state.lock().await;
+        if state.live.as_ref().is_some_and(|live| live.cookie == session.cookie) {
+            state.live = None;
+        }
+    }
+
+    pub(super) async fn logout(&self, transport: &Transport) -> Result<()> {
+        let Some(session) = self.state.lock().await.live.take() else { return Ok(()) };
+        let Some(this) = session.content.session_manager.clone() else { return Ok(()) };
+        let message = crate::to_envelope(&Logout { this })?;
+        let answer = transport.post(message, &session.action, Some(session.cookie.expose()), Duration::ZERO).await?;
+        match read_response::<Logout>(&answer.body) {
+            Err(error) if error.is_session_lost() => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    pub(super) fn set_credentials(&self, credentials: Credentials) {
+        let mut current = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.credentials == credentials {
+            return;
+        }
+        *current = Versioned { version: current.version + 1, credentials };
+        drop(current);
+        self.replaced.notify_waiters();
+    }
+
+    pub(super) async fn replaced(&self) {
+        self.replaced.notified().await;
+    }
+
+    fn current(&self) -> Versioned {
+        self.credentials.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Any vCenter that still runs speaks this version, so the first question is asked in it.
+const FIRST_ACTION: &str = "urn:vim25/6.0";
+
+async fn log_in(transport: &Transport, credentials: &Credentials) -> Result<Session> {
+    let this = ServiceInstanceRef::new("ServiceInstance");
+    let (content, _) = ask(transport, Envelope::new(&RetrieveServiceContent { this }), FIRST_ACTION).await?;
+    let action = format!("urn:vim25/{}", spoken(&content.about.api_version));
+    // A server without one has no users: nothing to log in to.
+    let this = content.session_manager.clone().unwrap_or_else(|| SessionManagerRef::new("SessionManager"));
+    let (user, answer) = match credentials {
+        Credentials::Password { user, password } => {
+            let login = Login { this, user_name: user.clone(), password: password.clone(), locale: None };
+            ask(transport, Envelope::new(&login), &action).await?
+        }
+        Credentials::Token(token) => {
+            let header = security(token.expose(), Timestamp::now());
+            let login = LoginByToken { this, locale: None };
+            ask(transport, Envelope::new(&login).header(&header), &action).await?
+        }
+    };
+    let cookie = Secret::new(answer.cookie.ok_or(Error::NoSession { endpoint: transport.endpoint().to_string() })?);
+    Ok(Session { content, user, cookie, action })
+}
+
+/// Calls without a session.
+async fn ask<M: Method>(
+    transport: &Transport,
+    envelope: Envelope<'_, M>,
+    action: &str,
+) -> Result<(M::Response, Answer)> {
+    let answer = transport.post(envelope.to_bytes()?, action, None, Duration::ZERO).await?;
+    Ok((read_response::<M>(&answer.body)?, answer))
+}
+
+/// The older of the server's version and the one that the types are from.
+fn spoken(server: &str) -> &str {
+    let numbers = |version: &str| version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u32>>();
+    if numbers(server) < numbers(API_VERSION) { server } else { API_VERSION }
+}
+
+/// The SOAP header of a login by bearer token.
+fn security(token: &str, now: Timestamp) -> String {
+    let expires = now + Duration::from_mins(10);
+    let wss = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity";
+    format!(
+        "<wsse:Security xmlns:wsse=\"{wss}-secext-1.0.xsd\"><wsu:Timestamp xmlns:wsu=\"{wss}-utility-1.0.xsd\">\
+         <wsu:Created>{now:.3}</wsu:Created><wsu:Expires>{expires:.3}</wsu:Expires></wsu:Timestamp>{token}</wsse:Security>"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_older_version_is_spoken() {
+        assert_eq!(spoken("6.5"), "6.5");
+        assert_eq!(spoken("8.0.3.0"), "8.0.3.0");
+        assert_eq!(spoken("99.0"), API_VERSION);
+        assert_eq!(spoken(API_VERSION), API_VERSION);
+    }
+
+    #[test]
+    fn credentials_show_whose_they_are_and_no_more() {
+        let shown = format!("{:?}", Credentials::password("jane", "hunter2"));
+        assert!(shown.contains("jane") && !shown.contains("hunter2"), "{shown}");
+        assert!(!format!("{:?}", Credentials::Token(Secret::new("<Assertion/>"))).contains("Assertion"));
+    }
+}

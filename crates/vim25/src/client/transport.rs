@@ -1,0 +1,254 @@
+//! SOAP messages over HTTP: one request, one answer, within limits of time and size.
+
+use std::{error::Error as StdError, io::Read, time::Duration};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, Error as ClientError, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+
+use super::{
+    Endpoint, Settings,
+    trust::{BadTrust, Shown, Thumbprint, client_config},
+};
+
+/// Why there is no answer that could be read. Each says what to look at.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransportError {
+    /// No connection could be made.
+    #[error("connecting to {endpoint}: {reason}")]
+    Connect {
+        /// The vCenter.
+        endpoint: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// The server's certificate isn't trusted.
+    #[error(
+        "the certificate of {endpoint} is not trusted: {reason}; trust its authority, or pin its SHA-256 thumbprint{}",
+        .thumbprint.map(|thumbprint| format!(" {thumbprint}")).unwrap_or_default()
+    )]
+    Certificate {
+        /// The vCenter.
+        endpoint: String,
+        /// What is wrong with it.
+        reason: String,
+        /// The thumbprint of the certificate that was shown.
+        thumbprint: Option<Thumbprint>,
+    },
+    /// The connection ended before the answer did.
+    #[error("the connection to {endpoint} broke: {reason}")]
+    Broken {
+        /// The vCenter.
+        endpoint: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// The answer took too long.
+    #[error("{endpoint} has not answered within {after:?}")]
+    Timeout {
+        /// The vCenter.
+        endpoint: String,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// The server answered, but not as a vCenter that is ready does.
+    #[error("{endpoint} answered with HTTP {status}: {beginning:?}")]
+    Http {
+        /// The vCenter.
+        endpoint: String,
+        /// The status.
+        status: StatusCode,
+        /// How the answer begins.
+        beginning: String,
+    },
+    /// The server says that the API is elsewhere. Calls carry a session, so they don't follow.
+    #[error("{endpoint} redirects to {location:?}: use that address if it is the vCenter's")]
+    Redirect {
+        /// The vCenter.
+        endpoint: String,
+        /// Where to.
+        location: String,
+    },
+    /// The answer is no XML: perhaps a proxy's page.
+    #[error("{endpoint} answered with {content_type:?} instead of XML, as a proxy or a web server does: {beginning:?}")]
+    NotXml {
+        /// The vCenter.
+        endpoint: String,
+        /// What the answer says that it is.
+        content_type: String,
+        /// How the answer begins.
+        beginning: String,
+    },
+    /// The answer is larger than allowed.
+    #[error("the answer of {endpoint} is larger than {limit} bytes")]
+    TooLarge {
+        /// The vCenter.
+        endpoint: String,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// What came back: XML, with the session's cookie where there is one.
+pub(super) struct Answer {
+    pub body: Vec<u8>,
+    pub cookie: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Transport {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    endpoint: Endpoint,
+    shown: Shown,
+    settings: Settings,
+}
+
+impl Transport {
+    pub(super) fn new(endpoint: Endpoint, settings: Settings) -> Result<Self, BadTrust> {
+        let (tls, shown) = client_config(&settings.trust)?;
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(settings.connect_timeout));
+        // A long poll is silent for minutes: this is what notices that the other side is gone.
+        http.set_keepalive(Some(Duration::from_secs(30)));
+        let https =
+            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(http);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_mins(1))
+            .pool_max_idle_per_host(8)
+            .build(https);
+        Ok(Self { client, endpoint, shown, settings })
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Sends a message and returns the answer. `patience` is added to the time that any call may take.
+    pub(super) async fn post(
+        &self,
+        message: Vec<u8>,
+        action: &str,
+        cookie: Option<&str>,
+        patience: Duration,
+    ) -> Result<Answer, TransportError> {
+        let after = self.settings.request_timeout + patience;
+        match tokio::time::timeout(after, self.exchange(message, action, cookie)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(TransportError::Timeout { endpoint: self.name(), after }),
+        }
+    }
+
+    async fn exchange(&self, message: Vec<u8>, action: &str, cookie: Option<&str>) -> Result<Answer, TransportError> {
+        let mut request = Request::builder()
+            .method(Method::POST)
+            .uri(self.endpoint.uri())
+            .header(header::CONTENT_TYPE, "text/xml; charset=utf-8")
+            .header("SOAPAction", action)
+            .header(header::ACCEPT_ENCODING, "gzip")
+            .header(header::USER_AGENT, &self.settings.user_agent);
+        if let Some(cookie) = cookie {
+            request = request.header(header::COOKIE, cookie);
+        }
+        let broken = |reason: String| TransportError::Broken { endpoint: self.name(), reason };
+        // Only a user agent or a cookie with characters that no header can have gets here.
+        let request = request.body(Full::from(message)).map_err(|error| broken(error.to_string()))?;
+        let response = self.client.request(request).await.map_err(|error| self.no_response(&error))?;
+        self.read(response).await
+    }
+
+    async fn read(&self, response: Response<Incoming>) -> Result<Answer, TransportError> {
+        let (head, body) = response.into_parts();
+        let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if head.status.is_redirection() {
+            return Err(TransportError::Redirect {
+                endpoint: self.name(),
+                location: text(header::LOCATION).to_owned(),
+            });
+        }
+        let body = Limited::new(body, self.settings.max_response).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                return self.too_large();
+            }
+            TransportError::Broken { endpoint: self.name(), reason: cause(&*error).to_string() }
+        })?;
+        let mut body: Vec<u8> = body.to_bytes().into();
+        if text(header::CONTENT_ENCODING) == "gzip" {
+            body = self.unzip(&body)?;
+        }
+        // vCenter answers a fault with status 500. Any other status is not vCenter's SOAP service speaking.
+        let beginning = || String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
+        if !text(header::CONTENT_TYPE).contains("xml") {
+            if head.status.is_success() {
+                let content_type = text(header::CONTENT_TYPE).to_owned();
+                return Err(TransportError::NotXml { endpoint: self.name(), content_type, beginning: beginning() });
+            }
+            return Err(TransportError::Http { endpoint: self.name(), status: head.status, beginning: beginning() });
+        }
+        if !head.status.is_success() && head.status != StatusCode::INTERNAL_SERVER_ERROR {
+            return Err(TransportError::Http { endpoint: self.name(), status: head.status, beginning: beginning() });
+        }
+        let cookies = head.headers.get_all(header::SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let session = cookies.filter_map(|cookie| cookie.split(';').next()).find(|pair| pair.starts_with(COOKIE));
+        Ok(Answer { cookie: session.map(ToOwned::to_owned), body })
+    }
+
+    fn unzip(&self, body: &[u8]) -> Result<Vec<u8>, TransportError> {
+        let mut plain = Vec::with_capacity((body.len() * 4).min(self.settings.max_response));
+        let limit = self.settings.max_response as u64;
+        let read = flate2::read::MultiGzDecoder::new(body).take(limit + 1).read_to_end(&mut plain);
+        read.map_err(|error| TransportError::Broken { endpoint: self.name(), reason: error.to_string() })?;
+        if plain.len() > self.settings.max_response { Err(self.too_large()) } else { Ok(plain) }
+    }
+
+    fn no_response(&self, error: &ClientError) -> TransportError {
+        let endpoint = self.name();
+        let reason = cause(error);
+        if let Some(rustls::Error::InvalidCertificate(problem)) = find::<rustls::Error>(error) {
+            let reason = match problem {
+                rustls::CertificateError::ApplicationVerificationFailure => {
+                    "it is not the one that is pinned".to_owned()
+                }
+                problem => problem.to_string(),
+            };
+            return TransportError::Certificate { endpoint, reason, thumbprint: self.shown.get() };
+        }
+        if error.is_connect() {
+            return TransportError::Connect { endpoint, reason: reason.to_string() };
+        }
+        TransportError::Broken { endpoint, reason: reason.to_string() }
+    }
+
+    fn too_large(&self) -> TransportError {
+        TransportError::TooLarge { endpoint: self.name(), limit: self.settings.max_response }
+    }
+
+    fn name(&self) -> String {
+        self.endpoint.to_string()
+    }
+}
+
+const COOKIE: &str = "vmware_soap_session=";
+
+/// The innermost error, which says what happened; those around it say where in the HTTP client.
+fn cause<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
+    std::iter::successors(Some(error), |&error| error.source()).last().unwrap_or(error)
+}
+
+fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
+    // An io::Error hides what it wraps from source().
+    std::iter::successors(Some(error), |&error| {
+        let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        wrapped.map_or_else(|| error.source(), |inner| Some(inner as &(dyn StdError + 'static)))
+    })
+    .find_map(|error| error.downcast_ref())
+}

@@ -1,0 +1,409 @@
+//! The loop behind a [`Collector`](super::Collector).
+
+use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep},
+};
+
+use super::{Command, Event, POLL, Scope, Sink, Update, Watch, WatchId, known::Known};
+use crate::{
+    Client, Error, ManagedObjectReference, Result,
+    client::Session,
+    enums::{ObjectUpdateKind, TaskInfoState},
+    faults::{InvalidLogin, ManagedObjectNotFound, RequestCanceled},
+    methods::{
+        CancelWaitForUpdates, CreateContainerView, CreateFilter, CreatePropertyCollector, DestroyPropertyCollector,
+        DestroyPropertyFilter, DestroyView, WaitForUpdatesEx,
+    },
+    props,
+    refs::{ContainerViewRef, ManagedEntityRef, PropertyCollectorRef, PropertyFilterRef},
+    types::{ObjectUpdate, PropertyFilterUpdate, TaskInfo, UpdateSet, WaitOptions},
+};
+
+/// How long to wait after a failure, before and after it has proved to last.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Runs until the handle or the stream is dropped.
+pub(super) async fn run(client: Client, orders: mpsc::UnboundedReceiver<Command>, events: mpsc::Sender<Event>) {
+    let mut state = Loop { client, orders, events, watches: BTreeMap::new(), down: false };
+    let mut pause = FIRST_PAUSE;
+    loop {
+        // Without a watch there is nothing to log in for.
+        while state.watches.is_empty() {
+            match state.orders.recv().await {
+                Some(command) => state.note(command),
+                None => return,
+            }
+        }
+        let began = Instant::now();
+        let Err(stop) = state.follow_vcenter().await;
+        let Stop::Failure(error) = stop else { return };
+        if began.elapsed() > LONGEST_PAUSE {
+            pause = FIRST_PAUSE;
+        }
+        let refused = error.fault().is_some_and(crate::Fault::is::<InvalidLogin>);
+        if !error.is_session_lost() && state.report_down(error).await.is_err() {
+            return;
+        }
+        if state.rest(pause, refused).await.is_err() {
+            return;
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Why the loop stops following.
+enum Stop {
+    /// The handle or the stream is gone.
+    Dropped,
+    Failure(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failure(error)
+    }
+}
+
+struct Loop {
+    client: Client,
+    orders: mpsc::UnboundedReceiver<Command>,
+    events: mpsc::Sender<Event>,
+    watches: BTreeMap<WatchId, Watched>,
+    down: bool,
+}
+
+struct Watched {
+    watch: Watch,
+    sink: Option<Sink>,
+    known: Known,
+    installed: Option<Installed>,
+}
+
+struct Installed {
+    filter: PropertyFilterRef,
+    view: Option<ContainerViewRef>,
+}
+
+/// The collector in vCenter, which lives and dies with its session.
+struct Remote {
+    session: Arc<Session>,
+    collector: PropertyCollectorRef,
+    version: Option<String>,
+}
+
+impl Loop {
+    /// Sets everything up in a session and passes on what vCenter says, for as long as that session lasts.
+    async fn follow_vcenter(&mut self) -> Result<std::convert::Infallible, Stop> {
+        let session = self.client.session().await?;
+        let this = session.content.property_collector.clone();
+        let collector = self.call(&session, &CreatePropertyCollector { this }).await?;
+        let mut remote = Remote { session, collector, version: None };
+        let outcome = self.follow_collector(&mut remote).await;
+        if let Err(Stop::Failure(error)) = &outcome
+            && error.is_session_lost()
+        {
+            self.client.forget(&remote.session).await;
+        } else {
+            // In a session that goes on, what was set up would stay. If this fails too, the session's end removes it.
+            let _ = self.call(&remote.session, &DestroyPropertyCollector { this: remote.collector }).await;
+            for view in self.watches.values_mut().filter_map(|watched| watched.installed.take()?.view) {
+                let _ = self.client.call_in(&remote.session, &DestroyView { this: view.into() }, Duration::ZERO).await;
+            }
+        }
+        outcome
+    }
+
+    async fn follow_collector(&mut self, remote: &mut Remote) -> Result<std::convert::Infallible, Stop> {
+        let ids: Vec<_> = self.watches.keys().copied().collect();
+        for id in ids {
+            self.install(remote, id).await?;
+        }
+        if std::mem::take(&mut self.down) {
+            self.send(Event::Up).await?;
+        }
+        let mut behind = true;
+        loop {
+            let wait = if behind { Duration::ZERO } else { POLL };
+            let (set, command) = self.poll(remote, wait).await?;
+            let truncated = set.as_ref().is_some_and(|set| set.truncated == Some(true));
+            let mut updates = Vec::new();
+            if let Some(set) = set {
+                remote.version = Some(set.version);
+                for filter in set.filter_set {
+                    self.take_up(filter, &mut updates);
+                }
+            }
+            if behind && !truncated {
+                self.complete(&mut updates);
+            }
+            if !updates.is_empty() {
+                self.send(Event::Updates(updates)).await?;
+            }
+            self.uninstall_finished(remote).await?;
+            // A poll that was cut short may have left something to be said.
+            behind = truncated || command.is_some();
+            if let Some(command) = command {
+                self.obey(remote, command).await?;
+                while let Ok(command) = self.orders.try_recv() {
+                    self.obey(remote, command).await?;
+                }
+            }
+        }
+    }
+
+    /// Waits for the next updates, or for a command, which cuts the wait short.
+    async fn poll(&mut self, remote: &Remote, wait: Duration) -> Result<(Option<UpdateSet>, Option<Command>), Stop> {
+        let seconds = i32::try_from(wait.as_secs()).unwrap_or(i32::MAX);
+        let request = WaitForUpdatesEx {
+            this: remote.collector.clone(),
+            version: remote.version.clone(),
+            options: Some(WaitOptions { max_wait_seconds: Some(seconds), max_object_updates: None }),
+        };
+        let client = self.client.clone();
+        let mut poll = pin!(client.call_in(&remote.session, &request, wait));
+        let command = tokio::select! {
+            biased;
+            set = &mut poll => return Ok((set?, None)),
+            command = self.orders.recv() => command.ok_or(Stop::Dropped)?,
+            () = self.events.closed() => return Err(Stop::Dropped),
+        };
+        if !wait.is_zero() {
+            self.call(&remote.session, &CancelWaitForUpdates { this: remote.collector.clone() }).await?;
+        }
+        match poll.await {
+            Ok(set) => Ok((set, Some(command))),
+            Err(error) if error.fault().is_some_and(crate::Fault::is::<RequestCanceled>) => Ok((None, Some(command))),
+            Err(error) => {
+                self.note(command);
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn obey(&mut self, remote: &Remote, command: Command) -> Result<(), Stop> {
+        match command {
+            Command::Unwatch(id) => {
+                if let Some(installed) = self.watches.remove(&id).and_then(|watched| watched.installed) {
+                    self.uninstall(remote, installed).await?;
+                }
+            }
+            Command::Watch(id, ..) => {
+                self.note(command);
+                self.install(remote, id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes up a command while there is nothing in vCenter to change.
+    fn note(&mut self, command: Command) {
+        match command {
+            Command::Watch(id, watch, sink) => {
+                let watched = Watched { watch, sink: Some(sink), known: Known::default(), installed: None };
+                self.watches.insert(id, watched);
+            }
+            Command::Unwatch(id) => {
+                self.watches.remove(&id);
+            }
+        }
+    }
+
+    /// Sets a watch up in vCenter. What is wrong with the watch is told of it; only what is wrong with vCenter is an error.
+    async fn install(&mut self, remote: &Remote, id: WatchId) -> Result<(), Stop> {
+        let Some(watched) = self.watches.get_mut(&id) else { return Ok(()) };
+        watched.known.begin();
+        watched.installed = None;
+        let watch = watched.watch.clone();
+        match self.create_filter(remote, &watch).await {
+            Ok(installed) => {
+                if let Some(watched) = self.watches.get_mut(&id) {
+                    watched.installed = Some(installed);
+                }
+                Ok(())
+            }
+            Err(error) if matches!(error, Error::Fault(_) | Error::WrongType(_)) && !error.is_session_lost() => {
+                self.fail(id, error).await
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn create_filter(&self, remote: &Remote, watch: &Watch) -> Result<Installed> {
+        let view = match &watch.scope {
+            Scope::Container { root, recursive } => Some(self.create_view(remote, root, watch, *recursive).await?),
+            Scope::Object(_) | Scope::Listed { .. } => None,
+        };
+        let spec = watch.filter(view.as_ref());
+        let this = remote.collector.clone();
+        let filter = self.call(&remote.session, &CreateFilter { this, spec, partial_updates: false }).await?;
+        Ok(Installed { filter, view })
+    }
+
+    async fn create_view(
+        &self,
+        remote: &Remote,
+        root: &ManagedObjectReference,
+        watch: &Watch,
+        recursive: bool,
+    ) -> Result<ContainerViewRef> {
+        let container = ManagedEntityRef::try_from(root.clone())?;
+        let types = watch.properties.iter().map(|properties| properties.type_.clone()).collect();
+        // Only a server that isn't a vCenter lacks the view manager, and it answers so.
+        let this = remote.session.content.view_manager.clone().unwrap_or_default();
+        self.call(&remote.session, &CreateContainerView { this, container, type_: types, recursive }).await
+    }
+
+    async fn uninstall(&self, remote: &Remote, installed: Installed) -> Result<(), Stop> {
+        let filter = self.call(&remote.session, &DestroyPropertyFilter { this: installed.filter }).await;
+        ignore_gone(filter)?;
+        if let Some(view) = installed.view {
+            ignore_gone(self.call(&remote.session, &DestroyView { this: view.into() }).await)?;
+        }
+        Ok(())
+    }
+
+    /// A watch on a task is over when the task is.
+    async fn uninstall_finished(&mut self, remote: &Remote) -> Result<(), Stop> {
+        let finished: Vec<_> =
+            self.watches.iter().filter(|(_, watched)| watched.sink.is_none()).map(|(id, _)| *id).collect();
+        for id in finished {
+            if let Some(installed) = self.watches.remove(&id).and_then(|watched| watched.installed) {
+                self.uninstall(remote, installed).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns what vCenter says of one filter into news.
+    fn take_up(&mut self, filter: PropertyFilterUpdate, updates: &mut Vec<Update>) {
+        let is_it =
+            |watched: &Watched| watched.installed.as_ref().is_some_and(|installed| installed.filter == filter.filter);
+        let Some((&watch, watched)) = self.watches.iter_mut().find(|(_, watched)| is_it(watched)) else { return };
+        for mut update in filter.object_set {
+            if update.kind == ObjectUpdateKind::Leave {
+                if watched.known.remove(&update.obj) {
+                    watched.tell(Update::Gone { watch, object: update.obj }, updates);
+                }
+            } else if watched.known.news(&mut update) {
+                watched.tell(Update::Changed { watch, update }, updates);
+            }
+        }
+        for missing in filter.missing_set {
+            watched.known.remove(&missing.obj);
+            if missing.fault.fault.is::<ManagedObjectNotFound>() {
+                watched.tell(Update::Gone { watch, object: missing.obj }, updates);
+            } else {
+                watched.tell(Update::Missing { watch, missing }, updates);
+            }
+        }
+    }
+
+    /// All filters have said all they have to say.
+    fn complete(&mut self, updates: &mut Vec<Update>) {
+        for (&watch, watched) in &mut self.watches {
+            let Some(gone) = watched.known.complete() else { continue };
+            for object in gone {
+                watched.tell(Update::Gone { watch, object }, updates);
+            }
+            watched.tell(Update::Synced { watch }, updates);
+        }
+    }
+
+    async fn fail(&mut self, watch: WatchId, error: Error) -> Result<(), Stop> {
+        let Some(watched) = self.watches.get_mut(&watch) else { return Ok(()) };
+        let mut updates = Vec::new();
+        for object in watched.known.clear() {
+            watched.tell(Update::Gone { watch, object }, &mut updates);
+        }
+        watched.tell(Update::Failed { watch, error: Arc::new(error) }, &mut updates);
+        if watched.sink.is_none() {
+            self.watches.remove(&watch);
+        }
+        if updates.is_empty() { Ok(()) } else { self.send(Event::Updates(updates)).await }
+    }
+
+    async fn report_down(&mut self, error: Error) -> Result<(), Stop> {
+        if std::mem::replace(&mut self.down, true) {
+            return Ok(());
+        }
+        self.send(Event::Down(Arc::new(error))).await
+    }
+
+    /// Pauses before the next attempt. A refused login is not tried again before the credentials change.
+    async fn rest(&mut self, pause: Duration, refused: bool) -> Result<(), Stop> {
+        let client = self.client.clone();
+        let mut over =
+            pin!(async move { if refused { client.credentials_replaced().await } else { sleep(pause).await } });
+        loop {
+            tokio::select! {
+                () = &mut over => return Ok(()),
+                () = self.events.closed() => return Err(Stop::Dropped),
+                command = self.orders.recv() => {
+                    let command = command.ok_or(Stop::Dropped)?;
+                    self.note(command);
+                }
+            }
+        }
+    }
+
+    async fn send(&self, event: Event) -> Result<(), Stop> {
+        self.events.send(event).await.map_err(|_| Stop::Dropped)
+    }
+
+    async fn call<M: crate::Method>(&self, session: &Session, request: &M) -> Result<M::Response> {
+        self.client.call_in(session, request, Duration::ZERO).await
+    }
+}
+
+impl Watched {
+    /// Passes an update to whoever asked for the watch.
+    fn tell(&mut self, update: Update, updates: &mut Vec<Update>) {
+        if matches!(self.sink, Some(Sink::Stream)) {
+            updates.push(update);
+            return;
+        }
+        let Some(outcome) = task_outcome(update) else { return };
+        if let Some(Sink::Task(done)) = self.sink.take() {
+            // Nobody waits any more if the caller gave up.
+            let _ = done.send(outcome);
+        }
+    }
+}
+
+/// How a task ended, if the update says that it has.
+fn task_outcome(update: Update) -> Option<Result<TaskInfo>> {
+    match update {
+        Update::Changed { mut update, .. } => match info(&mut update) {
+            Ok(info) => info.and_then(ended),
+            Err(error) => Some(Err(error)),
+        },
+        Update::Gone { object, .. } => Some(Err(Error::TaskGone { task: object })),
+        Update::Missing { missing, .. } => Some(Err(missing.fault.into())),
+        Update::Failed { error, .. } => Some(Err(Arc::try_unwrap(error).unwrap_or(Error::CollectorEnded))),
+        Update::Synced { .. } => None,
+    }
+}
+
+fn info(update: &mut ObjectUpdate) -> Result<Option<TaskInfo>> {
+    Ok(update.take(props::task::INFO)?.flatten())
+}
+
+fn ended(info: TaskInfo) -> Option<Result<TaskInfo>> {
+    match info.state {
+        TaskInfoState::Success => Some(Ok(info)),
+        TaskInfoState::Error => Some(Err(info.error.unwrap_or_default().into())),
+        _ => None,
+    }
+}
+
+/// What was to be removed may be gone already.
+fn ignore_gone(outcome: Result<()>) -> Result<(), Stop> {
+    match outcome {
+        Err(error) if !error.fault().is_some_and(crate::Fault::is::<ManagedObjectNotFound>) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
