@@ -119,6 +119,8 @@ impl Transport {
         http.set_connect_timeout(Some(settings.connect_timeout));
         // A long poll is silent for minutes: this is what notices that the other side is gone.
         http.set_keepalive(Some(Duration::from_secs(30)));
+        http.set_keepalive_interval(Some(Duration::from_secs(10)));
+        http.set_keepalive_retries(Some(3));
         let https =
             HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(http);
         let client = Client::builder(TokioExecutor::new())
@@ -141,7 +143,7 @@ impl Transport {
         cookie: Option<&str>,
         patience: Duration,
     ) -> Result<Answer, TransportError> {
-        let after = self.settings.request_timeout + patience;
+        let after = self.settings.request_timeout.saturating_add(patience);
         match tokio::time::timeout(after, self.exchange(message, action, cookie)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(TransportError::Timeout { endpoint: self.name(), after }),
@@ -221,6 +223,10 @@ impl Transport {
                 problem => problem.to_string(),
             };
             return TransportError::Certificate { endpoint, reason, thumbprint: self.shown.get() };
+        }
+        if let Some(rustls::Error::InvalidMessage(_)) = find(error) {
+            let reason = "it does not answer with TLS; is this an HTTP port, or a proxy?".to_owned();
+            return TransportError::Connect { endpoint, reason };
         }
         if error.is_connect() {
             return TransportError::Connect { endpoint, reason: reason.to_string() };
