@@ -117,7 +117,7 @@ impl Client {
         self.sessions.set_credentials(credentials);
     }
 
-    /// Returns when the credentials have been replaced.
+    /// Returns once there are credentials that vCenter has not refused: at once, unless the last login was refused.
     pub async fn credentials_replaced(&self) {
         self.sessions.replaced().await;
     }

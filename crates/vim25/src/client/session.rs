@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify};
 
-use super::transport::{Answer, Transport};
+use super::transport::{Answer, Transport, TransportError};
 use crate::{
     API_VERSION, Envelope, Error, Method, Result, Secret, Timestamp,
     faults::InvalidLogin,
@@ -93,8 +93,23 @@ impl Sessions {
         }
     }
 
-    pub(super) async fn get(&self, transport: &Transport) -> Result<Arc<Session>> {
+    pub(super) async fn get(self: &Arc<Self>, transport: &Arc<Transport>) -> Result<Arc<Session>> {
         let before = self.attempts.load(Ordering::Acquire);
+        if let Some(session) = &self.state.lock().await.live {
+            return Ok(Arc::clone(session));
+        }
+        // A login goes on where its caller gives up. Otherwise the next caller would try a wrong password again, and
+        // vCenter would keep a session that nobody knows.
+        let (sessions, endpoint) = (Arc::clone(self), transport.endpoint().to_string());
+        let transport = Arc::clone(transport);
+        let login = tokio::spawn(async move { sessions.get_or_log_in(&transport, before).await });
+        login.await.unwrap_or_else(|ended| {
+            Err(TransportError::Broken { endpoint, reason: format!("the login did not end: {ended}") }.into())
+        })
+    }
+
+    /// The session of whoever was faster, or a new one. An attempt that failed after `before` is the caller's too.
+    async fn get_or_log_in(&self, transport: &Transport, before: u64) -> Result<Arc<Session>> {
         let mut state = self.state.lock().await;
         if let Some(session) = &state.live {
             return Ok(Arc::clone(session));
@@ -155,8 +170,16 @@ impl Sessions {
         self.replaced.notify_waiters();
     }
 
+    /// Returns once there are credentials that vCenter has not refused.
     pub(super) async fn replaced(&self) {
-        self.replaced.notified().await;
+        loop {
+            // From here on, so that no replacement is missed.
+            let replaced = self.replaced.notified();
+            if self.state.lock().await.refused != Some(self.current().version) {
+                return;
+            }
+            replaced.await;
+        }
     }
 
     fn current(&self) -> Versioned {
@@ -176,12 +199,12 @@ async fn log_in(transport: &Transport, credentials: &Credentials) -> Result<Sess
     let (user, answer) = match credentials {
         Credentials::Password { user, password } => {
             let login = Login { this, user_name: user.clone(), password: password.clone(), locale: None };
-            ask(transport, Envelope::new(&login), &action).await?
+            ask(transport, Envelope::new(&login), &action).await.map_err(unquoted)?
         }
         Credentials::Token(token) => {
             let header = security(token.expose(), Timestamp::now());
             let login = LoginByToken { this, locale: None };
-            ask(transport, Envelope::new(&login).header(&header), &action).await?
+            ask(transport, Envelope::new(&login).header(&header), &action).await.map_err(unquoted)?
         }
     };
     let cookie = Secret::new(answer.cookie.ok_or(Error::NoSession { endpoint: transport.endpoint().to_string() })?);
@@ -196,6 +219,16 @@ async fn ask<M: Method>(
 ) -> Result<(M::Response, Answer)> {
     let answer = transport.post(envelope.to_bytes()?, action, None, Duration::ZERO).await?;
     Ok((read_response::<M>(&answer.body)?, answer))
+}
+
+/// An answer to a login may be a page that quotes the request, password and all.
+fn unquoted(mut error: Error) -> Error {
+    if let Error::Transport(TransportError::Http { beginning, .. } | TransportError::NotXml { beginning, .. }) =
+        &mut error
+    {
+        "(not shown, because it answers a login)".clone_into(beginning);
+    }
+    error
 }
 
 /// The older of the server's version and the one that the types are from.
