@@ -1,0 +1,163 @@
+//! Who logs in, and how often.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::Barrier, task::JoinSet};
+use vim25::{Client, Credentials, Error, Result, Timestamp, faults::InvalidLogin};
+
+use super::{
+    PASSWORD, client, failure,
+    server::{Reply, Server},
+    settings, time,
+    vcenter::VCenter,
+};
+
+async fn serve(vcenter: &VCenter) -> Server {
+    let vcenter = vcenter.clone();
+    Server::start(None, move |request| std::future::ready(vcenter.answer(&request))).await
+}
+
+/// What so many callers get who call at once.
+async fn at_once(client: &Client, callers: usize) -> Vec<Result<Timestamp>> {
+    let mut calls = JoinSet::new();
+    for _ in 0..callers {
+        let client = client.clone();
+        calls.spawn(async move { time(&client).await });
+    }
+    calls.join_all().await
+}
+
+fn assert_refused(error: &Error) {
+    assert!(error.fault().is_some_and(vim25::Fault::is::<InvalidLogin>), "{error:?}");
+    assert!(error.to_string().contains("as jane"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn fifty_callers_who_lose_the_session_log_in_once() {
+    let vcenter = VCenter::default();
+    let (all_are_here, state) = (Arc::new(Barrier::new(50)), vcenter.clone());
+    let server = Server::start(None, move |request| {
+        let (all_are_here, state) = (Arc::clone(&all_are_here), state.clone());
+        async move {
+            if request.cookie.as_ref().is_some_and(|cookie| cookie.contains("session-1")) {
+                all_are_here.wait().await;
+            }
+            state.answer(&request)
+        }
+    })
+    .await;
+    let client = client(&server, settings());
+    client.session().await.unwrap();
+    vcenter.expire();
+
+    for outcome in at_once(&client, 50).await {
+        outcome.unwrap();
+    }
+    assert_eq!(vcenter.logins(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_wrong_password_is_tried_once_and_once_more_when_it_is_another() {
+    let vcenter = VCenter::default().wants("something else");
+    let server = serve(&vcenter).await;
+    let client = client(&server, settings());
+    for outcome in at_once(&client, 20).await {
+        assert_refused(&outcome.unwrap_err());
+    }
+    for _ in 0..5 {
+        assert_refused(&failure(&client).await);
+    }
+    client.set_credentials(Credentials::password("jane", PASSWORD));
+    assert_refused(&failure(&client).await);
+    assert_eq!(vcenter.logins(), 1);
+
+    client.set_credentials(Credentials::password("jane", "another wrong one"));
+    assert_refused(&failure(&client).await);
+    assert_refused(&failure(&client).await);
+    assert_eq!(vcenter.logins(), 2);
+
+    client.set_credentials(Credentials::password("jane", "something else"));
+    time(&client).await.unwrap();
+    assert_eq!(vcenter.logins(), 3);
+}
+
+#[tokio::test]
+async fn a_password_that_is_changed_meanwhile_is_tried_once() {
+    let vcenter = VCenter::default().wants(PASSWORD);
+    let server = serve(&vcenter).await;
+    let client = client(&server, settings());
+    time(&client).await.unwrap();
+
+    let vcenter = vcenter.wants("something else");
+    vcenter.expire();
+    for outcome in at_once(&client, 10).await {
+        assert_refused(&outcome.unwrap_err());
+    }
+    assert_eq!(vcenter.logins(), 2);
+}
+
+#[tokio::test]
+async fn a_caller_who_gives_up_does_not_make_the_next_one_try_a_wrong_password_again() {
+    let vcenter = VCenter::default().wants("something else");
+    let state = vcenter.clone();
+    let server = Server::start(None, move |request| {
+        let state = state.clone();
+        async move {
+            let reply = state.answer(&request);
+            if request.calls("Login") {
+                tokio::time::sleep(Duration::from_millis(400)).await;
+            }
+            reply
+        }
+    })
+    .await;
+    let client = client(&server, settings());
+    while vcenter.logins() == 0 {
+        _ = tokio::time::timeout(Duration::from_millis(100), time(&client)).await;
+    }
+    assert_refused(&failure(&client).await);
+    assert_eq!(vcenter.logins(), 1);
+}
+
+#[tokio::test]
+async fn credentials_that_are_replaced_before_anybody_waits_for_them_are_not_missed() {
+    let vcenter = VCenter::default().wants("something else");
+    let server = serve(&vcenter).await;
+    let client = client(&server, settings());
+    assert_refused(&failure(&client).await);
+    let waiting = tokio::time::timeout(Duration::from_millis(50), client.credentials_replaced());
+    waiting.await.expect_err("there are no others yet");
+
+    client.set_credentials(Credentials::password("jane", "something else"));
+    client.credentials_replaced().await;
+    time(&client).await.unwrap();
+}
+
+#[tokio::test]
+async fn those_who_waited_for_a_login_that_failed_share_its_error() {
+    let server = Server::start(None, |_| async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        Reply::new("503 Service Unavailable", "text/plain", &[], "starting")
+    })
+    .await;
+    let client = client(&server, settings());
+    for outcome in at_once(&client, 20).await {
+        assert!(outcome.unwrap_err().to_string().contains("503"));
+    }
+    assert_eq!(server.requests(), 1);
+
+    // It may be over by now, so the next one tries again.
+    failure(&client).await;
+    assert_eq!(server.requests(), 2);
+}
+
+#[tokio::test]
+async fn calls_one_after_the_other_use_one_connection() {
+    let server = serve(&VCenter::default()).await;
+    let client = client(&server, settings());
+    for _ in 0..10 {
+        time(&client).await.unwrap();
+    }
+    // Beside the calls, there are the first question and the login.
+    assert_eq!((server.connections(), server.requests()), (1, 12));
+}
