@@ -14,7 +14,7 @@ use hyper_util::{
 
 use super::{
     Endpoint, Settings,
-    trust::{BadTrust, Shown, Thumbprint, client_config},
+    trust::{BadTrust, Shown, Thumbprint, client_config, objection},
 };
 
 /// Why there is no answer that could be read. Each says what to look at.
@@ -216,13 +216,7 @@ impl Transport {
         let endpoint = self.name();
         let reason = cause(error);
         if let Some(rustls::Error::InvalidCertificate(problem)) = find::<rustls::Error>(error) {
-            let reason = match problem {
-                rustls::CertificateError::ApplicationVerificationFailure => {
-                    "it is not the one that is pinned".to_owned()
-                }
-                problem => problem.to_string(),
-            };
-            return TransportError::Certificate { endpoint, reason, thumbprint: self.shown.get() };
+            return TransportError::Certificate { endpoint, reason: objection(problem), thumbprint: self.shown.get() };
         }
         if let Some(rustls::Error::InvalidMessage(_)) = find(error) {
             let reason = "it does not answer with TLS; is this an HTTP port, or a proxy?".to_owned();

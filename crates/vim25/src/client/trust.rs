@@ -1,7 +1,8 @@
 //! Whom to believe: which certificate makes a server the vCenter that was asked for.
 
 use std::{
-    fmt,
+    fmt, io,
+    path::{Path, PathBuf},
     str::FromStr,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -15,6 +16,8 @@ use rustls::{
     crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
+
+use crate::Timestamp;
 
 /// How a server's certificate is verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,12 +33,29 @@ pub enum Trust {
     Insecure,
 }
 
+impl Trust {
+    /// The authorities in a PEM file.
+    pub fn in_file(path: impl AsRef<Path>) -> Result<Self, BadTrust> {
+        let path = path.as_ref();
+        let unreadable = |error: io::Error| BadTrust::File { path: path.to_owned(), reason: error.to_string() };
+        Ok(Self::Authorities(std::fs::read(path).map_err(unreadable)?))
+    }
+}
+
 /// The authorities could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTrust {
     /// The PEM text has no certificate that could be read.
     #[error("the CA bundle has no certificate in PEM form: {0}")]
     Bundle(String),
+    /// The file of authorities can't be read.
+    #[error("reading the CA bundle {}: {reason}", .path.display())]
+    File {
+        /// Where it should be.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
     /// The machine has no store of authorities.
     #[error("this machine trusts no authority: give a CA bundle or a thumbprint ({0})")]
     System(String),
@@ -125,6 +145,27 @@ pub(super) fn client_config(trust: &Trust) -> Result<(ClientConfig, Shown), BadT
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     Ok((config, shown))
+}
+
+/// What is wrong with a certificate, for people.
+pub(super) fn objection(problem: &CertificateError) -> String {
+    match problem {
+        CertificateError::ApplicationVerificationFailure => "it is not the one that is pinned".to_owned(),
+        // A signature is bad where an authority was replaced by another of the same name, as by a new installation.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "no authority that is trusted has signed it".to_owned()
+        }
+        CertificateError::ExpiredContext { not_after, .. } => format!("it has expired on {}", day(*not_after)),
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            format!("it is not valid before {}", day(*not_before))
+        }
+        problem => problem.to_string(),
+    }
+}
+
+fn day(time: UnixTime) -> String {
+    let time = i64::try_from(time.as_secs()).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.map(|time| time.strftime("%F").to_string()).unwrap_or_default()
 }
 
 fn chain(roots: RootCertStore, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, String> {
@@ -222,6 +263,12 @@ mod tests {
         for bad in ["", "00:11", &shown[1..], &"z".repeat(64), &"é".repeat(32)] {
             bad.parse::<Thumbprint>().unwrap_err();
         }
+    }
+
+    #[test]
+    fn a_bundle_that_is_not_there_is_named() {
+        let error = Trust::in_file("/no/such/ca.pem").unwrap_err();
+        assert!(error.to_string().starts_with("reading the CA bundle /no/such/ca.pem: "), "{error}");
     }
 
     #[test]
