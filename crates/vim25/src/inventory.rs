@@ -7,7 +7,9 @@ use crate::{
     methods::{CreateContainerView, DestroyView, FindByInventoryPath},
     props,
     refs::{ContainerViewRef, DatacenterRef, FolderRef, ManagedEntityRef, ResourcePoolRef},
-    types::{AnySelectionSpec, ObjectSpec, PropertyFilterSpec, PropertySpec, SelectionSpec, TraversalSpec},
+    types::{
+        AnySelectionSpec, ObjectContent, ObjectSpec, PropertyFilterSpec, PropertySpec, SelectionSpec, TraversalSpec,
+    },
 };
 
 /// Why an object was not found.
@@ -131,13 +133,28 @@ impl Inventory {
 
     /// Every `T` below an object, or anywhere, with its name.
     pub async fn all<T: ManagedObject>(&self, below: Option<&ManagedObjectReference>) -> Result<Vec<(T, String)>> {
+        let name: Property<T, String> = Property::new("name");
+        let mut names = Vec::new();
+        for mut object in self.retrieve(below, PropertySpec::of(&[&name])).await? {
+            let is = object.take(name)?.unwrap_or_default();
+            names.push((T::try_from(object.obj)?, is));
+        }
+        Ok(names)
+    }
+
+    /// Every object below an object, or anywhere, of the type that the properties are of, with those properties.
+    pub async fn retrieve(
+        &self,
+        below: Option<&ManagedObjectReference>,
+        properties: PropertySpec,
+    ) -> Result<Vec<ObjectContent>> {
         let content = self.client.content().await?;
         let root = below.cloned().unwrap_or_else(|| content.root_folder.clone().into());
         let container = ManagedEntityRef::try_from(root)?;
         let this = content.view_manager.unwrap_or_default();
-        let view = CreateContainerView { this, container, type_: vec![T::TYPE.to_owned()], recursive: true };
+        let view = CreateContainerView { this, container, type_: vec![properties.type_.clone()], recursive: true };
         let view = self.client.call(&view).await?;
-        let found = self.names_in(&view).await;
+        let found = self.client.retrieve(vec![in_view(&view, properties)]).await;
         self.client.call(&DestroyView { this: view.into() }).await?;
         found
     }
@@ -202,25 +219,6 @@ impl Inventory {
         }
     }
 
-    async fn names_in<T: ManagedObject>(&self, view: &ContainerViewRef) -> Result<Vec<(T, String)>> {
-        let name: Property<T, String> = Property::new("name");
-        let filter = PropertyFilterSpec {
-            prop_set: vec![PropertySpec::of(&[&name])],
-            object_set: vec![ObjectSpec {
-                obj: view.reference().clone(),
-                skip: Some(true),
-                select_set: vec![traversal("view", ContainerViewRef::TYPE, "view", &[])],
-            }],
-            report_missing_objects_in_results: None,
-        };
-        let mut names = Vec::new();
-        for mut object in self.client.retrieve(vec![filter]).await? {
-            let is = object.take(name)?.unwrap_or_default();
-            names.push((T::try_from(object.obj)?, is));
-        }
-        Ok(names)
-    }
-
     /// An object and all that it is in, each with its name and parent, in one call.
     async fn ancestry(
         &self,
@@ -244,6 +242,19 @@ impl Inventory {
             found.insert(entity.obj, (name, parent));
         }
         Ok(found)
+    }
+}
+
+/// A filter for what a view shows.
+fn in_view(view: &ContainerViewRef, properties: PropertySpec) -> PropertyFilterSpec {
+    PropertyFilterSpec {
+        prop_set: vec![properties],
+        object_set: vec![ObjectSpec {
+            obj: view.reference().clone(),
+            skip: Some(true),
+            select_set: vec![traversal("view", ContainerViewRef::TYPE, "view", &[])],
+        }],
+        report_missing_objects_in_results: None,
     }
 }
 
