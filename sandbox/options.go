@@ -57,7 +57,7 @@ func (o *options) check() error {
 		bad  bool
 		what string
 	}{
-		{o.vcenters < 1 || o.vcenters > 20, fmt.Sprintf("--vcenters %d: give 1 to 20", o.vcenters)},
+		{o.vcenters < 1 || o.vcenters > 64, fmt.Sprintf("--vcenters %d: give 1 to 64", o.vcenters)},
 		{o.hosts < 1 || o.hosts > 1000, fmt.Sprintf("--hosts %d: give 1 to 1000", o.hosts)},
 		{o.cloneDelay < 0, fmt.Sprintf("--clone-delay %s: a delay can't be negative", o.cloneDelay)},
 		{o.powerDelay < 0, fmt.Sprintf("--power-delay %s: a delay can't be negative", o.powerDelay)},

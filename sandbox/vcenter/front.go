@@ -175,6 +175,9 @@ func send(w http.ResponseWriter, r *http.Request, answer *httptest.ResponseRecor
 	for name, values := range answer.Header() {
 		w.Header()[name] = values
 	}
+	if w.Header().Get("Content-Type") == "" {
+		w.Header().Set("Content-Type", "text/xml; charset=utf-8")
+	}
 	body := answer.Body.Bytes()
 	if len(body) > 1024 && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		var small bytes.Buffer
