@@ -187,17 +187,18 @@ impl Transport {
         if text(header::CONTENT_ENCODING) == "gzip" {
             body = self.unzip(&body)?;
         }
-        // vCenter answers a fault with status 500. Any other status is not vCenter's SOAP service speaking.
         let beginning = || String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
-        if !text(header::CONTENT_TYPE).contains("xml") {
-            if head.status.is_success() {
-                let content_type = text(header::CONTENT_TYPE).to_owned();
-                return Err(TransportError::NotXml { endpoint: self.name(), content_type, beginning: beginning() });
-            }
+        let content_type = text(header::CONTENT_TYPE);
+        // What says nothing of itself may still be XML; the reader will tell.
+        let is_xml = content_type.is_empty() || content_type.contains("xml");
+        // vCenter answers a fault with status 500. Any other status is not its SOAP service speaking.
+        let is_answer = head.status.is_success() || is_xml && head.status == StatusCode::INTERNAL_SERVER_ERROR;
+        if !is_answer {
             return Err(TransportError::Http { endpoint: self.name(), status: head.status, beginning: beginning() });
         }
-        if !head.status.is_success() && head.status != StatusCode::INTERNAL_SERVER_ERROR {
-            return Err(TransportError::Http { endpoint: self.name(), status: head.status, beginning: beginning() });
+        if !is_xml {
+            let content_type = content_type.to_owned();
+            return Err(TransportError::NotXml { endpoint: self.name(), content_type, beginning: beginning() });
         }
         let cookies = head.headers.get_all(header::SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
         let session = cookies.filter_map(|cookie| cookie.split(';').next()).find(|pair| pair.starts_with(COOKIE));

@@ -42,6 +42,11 @@ impl Known {
         Some(gone)
     }
 
+    /// Whether no object is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
     /// Forgets an object, and says whether it was known.
     pub(super) fn remove(&mut self, object: &ManagedObjectReference) -> bool {
         self.objects.remove(object).is_some()

@@ -1,10 +1,10 @@
 //! The loop behind a [`Collector`](super::Collector).
 
-use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{Command, Event, POLL, Scope, Sink, Update, Watch, WatchId, known::Known};
@@ -25,6 +25,7 @@ use crate::{
 /// How long to wait after a failure, before and after it has proved to last.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
 /// Runs until the handle or the stream is dropped.
 pub(super) async fn run(client: Client, orders: mpsc::UnboundedReceiver<Command>, events: mpsc::Sender<Event>) {
@@ -96,28 +97,35 @@ struct Remote {
 }
 
 impl Loop {
-    /// Sets everything up in a session and passes on what vCenter says, for as long as that session lasts.
-    async fn follow_vcenter(&mut self) -> Result<std::convert::Infallible, Stop> {
+    /// Passes on what vCenter says, for as long as a session lasts.
+    async fn follow_vcenter(&mut self) -> Result<Infallible, Stop> {
         let session = self.client.session().await?;
-        let this = session.content.property_collector.clone();
-        let collector = self.call(&session, &CreatePropertyCollector { this }).await?;
-        let mut remote = Remote { session, collector, version: None };
-        let outcome = self.follow_collector(&mut remote).await;
+        let outcome = self.follow_session(&session).await;
         if let Err(Stop::Failure(error)) = &outcome
             && error.is_session_lost()
         {
-            self.client.forget(&remote.session).await;
-        } else {
-            // In a session that goes on, what was set up would stay. If this fails too, the session's end removes it.
-            let _ = self.call(&remote.session, &DestroyPropertyCollector { this: remote.collector }).await;
+            self.client.forget(&session).await;
+        }
+        outcome
+    }
+
+    /// Sets everything up in a session, and removes it at the end, in case the session itself goes on.
+    async fn follow_session(&mut self, session: &Arc<Session>) -> Result<Infallible, Stop> {
+        let this = session.content.property_collector.clone();
+        let collector = self.call(session, &CreatePropertyCollector { this }).await?;
+        let mut remote = Remote { session: Arc::clone(session), collector, version: None };
+        let outcome = self.follow_collector(&mut remote).await;
+        if !matches!(&outcome, Err(Stop::Failure(error)) if error.is_session_lost()) {
+            // If this fails too, the session's end removes it.
+            let _ = self.call(session, &DestroyPropertyCollector { this: remote.collector }).await;
             for view in self.watches.values_mut().filter_map(|watched| watched.installed.take()?.view) {
-                let _ = self.client.call_in(&remote.session, &DestroyView { this: view.into() }, Duration::ZERO).await;
+                let _ = self.client.call_in(session, &DestroyView { this: view.into() }, Duration::ZERO).await;
             }
         }
         outcome
     }
 
-    async fn follow_collector(&mut self, remote: &mut Remote) -> Result<std::convert::Infallible, Stop> {
+    async fn follow_collector(&mut self, remote: &mut Remote) -> Result<Infallible, Stop> {
         let ids: Vec<_> = self.watches.keys().copied().collect();
         for id in ids {
             self.install(remote, id).await?;
@@ -127,6 +135,10 @@ impl Loop {
         }
         let mut behind = true;
         loop {
+            while let Ok(command) = self.orders.try_recv() {
+                self.obey(remote, command).await?;
+                behind = true;
+            }
             let wait = if behind { Duration::ZERO } else { POLL };
             let (set, command) = self.poll(remote, wait).await?;
             let truncated = set.as_ref().is_some_and(|set| set.truncated == Some(true));
@@ -144,13 +156,11 @@ impl Loop {
                 self.send(Event::Updates(updates)).await?;
             }
             self.uninstall_finished(remote).await?;
-            // A poll that was cut short may have left something to be said.
-            behind = truncated || command.is_some();
+            behind = truncated;
             if let Some(command) = command {
                 self.obey(remote, command).await?;
-                while let Ok(command) = self.orders.try_recv() {
-                    self.obey(remote, command).await?;
-                }
+                // The new filter has something to say, and so may the poll that was cut short.
+                behind = true;
             }
         }
     }
@@ -171,10 +181,16 @@ impl Loop {
             command = self.orders.recv() => command.ok_or(Stop::Dropped)?,
             () = self.events.closed() => return Err(Stop::Dropped),
         };
-        if !wait.is_zero() {
-            self.call(&remote.session, &CancelWaitForUpdates { this: remote.collector.clone() }).await?;
-        }
-        match poll.await {
+        let outcome = loop {
+            if !wait.is_zero() {
+                self.call(&remote.session, &CancelWaitForUpdates { this: remote.collector.clone() }).await?;
+            }
+            // The cancellation may have overtaken the poll, and then has to be said again.
+            if let Ok(outcome) = timeout(CANCEL_AGAIN, &mut poll).await {
+                break outcome;
+            }
+        };
+        match outcome {
             Ok(set) => Ok((set, Some(command))),
             Err(error) if error.fault().is_some_and(crate::Fault::is::<RequestCanceled>) => Ok((None, Some(command))),
             Err(error) => {
@@ -309,6 +325,11 @@ impl Loop {
             for object in gone {
                 watched.tell(Update::Gone { watch, object }, updates);
             }
+            if let (Scope::Object(object), true) = (&watched.watch.scope, watched.known.is_empty()) {
+                // A task that isn't there will never end.
+                let object = object.clone();
+                watched.tell_task(Update::Gone { watch, object });
+            }
             watched.tell(Update::Synced { watch }, updates);
         }
     }
@@ -364,6 +385,14 @@ impl Watched {
     fn tell(&mut self, update: Update, updates: &mut Vec<Update>) {
         if matches!(self.sink, Some(Sink::Stream)) {
             updates.push(update);
+        } else {
+            self.tell_task(update);
+        }
+    }
+
+    /// Tells whoever waits for a task how it ended, if the update says that it has.
+    fn tell_task(&mut self, update: Update) {
+        if !matches!(self.sink, Some(Sink::Task(_))) {
             return;
         }
         let Some(outcome) = task_outcome(update) else { return };

@@ -1,0 +1,1 @@
+//! The crate's examples do what they say.
