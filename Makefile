@@ -16,7 +16,7 @@ VERSION_VAR := -X k8s.io/component-base/version
 SANDBOX_LDFLAGS = -s -w $(VERSION_VAR).gitVersion=v$(KUBERNETES) \
 	$(VERSION_VAR).gitMajor=$(word 1,$(subst ., ,$(KUBERNETES))) $(VERSION_VAR).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))
 
-.PHONY: help build demo test bench lint manifests
+.PHONY: help build demo test bench fuzz lint manifests
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ test: $(SANDBOX) ## run all tests, the end-to-end ones on a sandbox
 
 bench: build ## measure what is promised about speed
 	@cargo bench --workspace --locked
+
+fuzz: ## fuzz the vSphere parser for a minute
+	@hack/fuzz.sh
 
 lint: ## check format, lints, generated files, licences and unused dependencies
 	@hack/lint.sh
