@@ -1,5 +1,6 @@
 //! A vCenter that can be called: one session, logged in when needed, shared by any number of callers.
 
+mod connect;
 mod endpoint;
 mod retrieve;
 mod session;

@@ -14,6 +14,7 @@ use hyper_util::{
 
 use super::{
     Endpoint, Settings,
+    connect::Within,
     trust::{BadTrust, Shown, Thumbprint, client_config, objection},
 };
 
@@ -104,7 +105,7 @@ pub(super) struct Answer {
 
 #[derive(Debug)]
 pub(super) struct Transport {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client<Within<HttpsConnector<HttpConnector>>, Full<Bytes>>,
     endpoint: Endpoint,
     shown: Shown,
     settings: Settings,
@@ -127,7 +128,7 @@ impl Transport {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_mins(1))
             .pool_max_idle_per_host(8)
-            .build(https);
+            .build(Within { limit: settings.connect_timeout, connector: https });
         Ok(Self { client, endpoint, shown, settings })
     }
 

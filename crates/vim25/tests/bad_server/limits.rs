@@ -107,10 +107,15 @@ async fn a_server_that_never_answers_is_waited_for_no_longer_than_the_timeout() 
 }
 
 #[tokio::test]
-async fn a_server_that_never_shakes_hands_is_waited_for_no_longer_than_the_timeout() {
+async fn a_server_that_never_shakes_hands_is_waited_for_no_longer_than_a_connection_may_take() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = super::client_at(&listener.local_addr().unwrap().to_string(), hasty());
-    assert_timeout(&failure(&client).await);
+    let settings = Settings { connect_timeout: SOON, request_timeout: Duration::from_mins(5), ..settings() };
+    let client = super::client_at(&listener.local_addr().unwrap().to_string(), settings);
+    let began = Instant::now();
+    let error = failure(&client).await;
+    assert!(matches!(beneath(&error), Error::Transport(TransportError::Connect { .. })), "{error:?}");
+    assert!(error.to_string().contains("no connection within 500ms"), "{error}");
+    assert!(began.elapsed() < LONG, "{:?}", began.elapsed());
 }
 
 #[tokio::test]
