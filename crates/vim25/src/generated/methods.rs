@@ -24,32 +24,6 @@ method!(AddAuthorizationRole, "AddAuthorizationRole", i32, Some("Authorization.M
     priv_ids "privIds",
 });
 
-/// `AnswerVM` of a `VirtualMachine`.
-///
-/// Faults it declares: ConcurrentAccess.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct AnswerVM {
-    pub this: VirtualMachineRef,
-    pub question_id: String,
-    pub answer_choice: String,
-}
-method!(AnswerVM, "AnswerVM", (), Some("VirtualMachine.Interact.AnswerQuestion"), [], {
-    question_id "questionId",
-    answer_choice "answerChoice",
-});
-
-/// `CancelRetrievePropertiesEx` of a `PropertyCollector`.
-///
-/// Faults it declares: InvalidProperty.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct CancelRetrievePropertiesEx {
-    pub this: PropertyCollectorRef,
-    pub token: String,
-}
-method!(CancelRetrievePropertiesEx, "CancelRetrievePropertiesEx", (), Some("System.View"), [], {
-    token "token",
-});
-
 /// `CancelTask` of a `Task`.
 ///
 /// Faults it declares: InvalidState.
@@ -409,13 +383,6 @@ pub struct ReconfigVMTask {
 method!(ReconfigVMTask, "ReconfigVM_Task", TaskRef, None, [], {
     spec "spec",
 });
-
-/// `Reload` of a `ManagedEntity`.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Reload {
-    pub this: ManagedEntityRef,
-}
-method!(Reload, "Reload", (), Some("System.Read"), [], {});
 
 /// `RelocateVM_Task` of a `VirtualMachine`.
 ///
