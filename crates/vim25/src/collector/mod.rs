@@ -6,6 +6,7 @@
 
 mod known;
 mod run;
+mod watched;
 
 use std::sync::{
     Arc,

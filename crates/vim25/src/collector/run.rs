@@ -7,24 +7,27 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{Command, Event, POLL, Scope, Sink, Update, Watch, WatchId, known::Known};
+use super::{
+    Command, Event, POLL, Scope, Update, Watch, WatchId,
+    watched::{Installed, Watched},
+};
 use crate::{
     Client, Error, ManagedObjectReference, Result,
     client::Session,
-    enums::{ObjectUpdateKind, TaskInfoState},
     faults::{InvalidLogin, ManagedObjectNotFound, RequestCanceled},
     methods::{
         CancelWaitForUpdates, CreateContainerView, CreateFilter, CreatePropertyCollector, DestroyPropertyCollector,
         DestroyPropertyFilter, DestroyView, WaitForUpdatesEx,
     },
-    props,
-    refs::{ContainerViewRef, ManagedEntityRef, PropertyCollectorRef, PropertyFilterRef},
-    types::{ObjectUpdate, PropertyFilterUpdate, TaskInfo, UpdateSet, WaitOptions},
+    refs::{ContainerViewRef, ManagedEntityRef, PropertyCollectorRef},
+    types::{PropertyFilterUpdate, UpdateSet, WaitOptions},
 };
 
 /// How long to wait after a failure, before and after it has proved to last.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// A session that ends sooner than this is a failure like others.
+const A_WHILE: Duration = Duration::from_secs(1);
 const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
 /// Runs until the handle or the stream is dropped.
@@ -44,6 +47,10 @@ pub(super) async fn run(client: Client, orders: mpsc::UnboundedReceiver<Command>
         let Stop::Failure(error) = stop else { return };
         if began.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
+        }
+        if error.is_session_lost() && began.elapsed() > A_WHILE {
+            // Sessions end; a new one is to be had at once.
+            continue;
         }
         let refused = error.fault().is_some_and(crate::Fault::is::<InvalidLogin>);
         if !error.is_session_lost() && state.report_down(error).await.is_err() {
@@ -75,18 +82,6 @@ struct Loop {
     events: mpsc::Sender<Event>,
     watches: BTreeMap<WatchId, Watched>,
     down: bool,
-}
-
-struct Watched {
-    watch: Watch,
-    sink: Option<Sink>,
-    known: Known,
-    installed: Option<Installed>,
-}
-
-struct Installed {
-    filter: PropertyFilterRef,
-    view: Option<ContainerViewRef>,
 }
 
 /// The collector in vCenter, which lives and dies with its session.
@@ -219,8 +214,7 @@ impl Loop {
     fn note(&mut self, command: Command) {
         match command {
             Command::Watch(id, watch, sink) => {
-                let watched = Watched { watch, sink: Some(sink), known: Known::default(), installed: None };
-                self.watches.insert(id, watched);
+                self.watches.insert(id, Watched::new(id, watch, sink));
             }
             Command::Unwatch(id) => {
                 self.watches.remove(&id);
@@ -231,8 +225,7 @@ impl Loop {
     /// Sets a watch up in vCenter. What is wrong with the watch is told of it; only what is wrong with vCenter is an error.
     async fn install(&mut self, remote: &Remote, id: WatchId) -> Result<(), Stop> {
         let Some(watched) = self.watches.get_mut(&id) else { return Ok(()) };
-        watched.known.begin();
-        watched.installed = None;
+        watched.begin();
         let watch = watched.watch.clone();
         match self.create_filter(remote, &watch).await {
             Ok(installed) => {
@@ -285,7 +278,7 @@ impl Loop {
     /// A watch on a task is over when the task is.
     async fn uninstall_finished(&mut self, remote: &Remote) -> Result<(), Stop> {
         let finished: Vec<_> =
-            self.watches.iter().filter(|(_, watched)| watched.sink.is_none()).map(|(id, _)| *id).collect();
+            self.watches.iter().filter(|(_, watched)| watched.is_finished()).map(|(id, _)| *id).collect();
         for id in finished {
             if let Some(installed) = self.watches.remove(&id).and_then(|watched| watched.installed) {
                 self.uninstall(remote, installed).await?;
@@ -298,50 +291,22 @@ impl Loop {
     fn take_up(&mut self, filter: PropertyFilterUpdate, updates: &mut Vec<Update>) {
         let is_it =
             |watched: &Watched| watched.installed.as_ref().is_some_and(|installed| installed.filter == filter.filter);
-        let Some((&watch, watched)) = self.watches.iter_mut().find(|(_, watched)| is_it(watched)) else { return };
-        for mut update in filter.object_set {
-            if update.kind == ObjectUpdateKind::Leave {
-                if watched.known.remove(&update.obj) {
-                    watched.tell(Update::Gone { watch, object: update.obj }, updates);
-                }
-            } else if watched.known.news(&mut update) {
-                watched.tell(Update::Changed { watch, update }, updates);
-            }
-        }
-        for missing in filter.missing_set {
-            watched.known.remove(&missing.obj);
-            if missing.fault.fault.is::<ManagedObjectNotFound>() {
-                watched.tell(Update::Gone { watch, object: missing.obj }, updates);
-            } else {
-                watched.tell(Update::Missing { watch, missing }, updates);
-            }
-        }
+        let Some(watched) = self.watches.values_mut().find(|watched| is_it(watched)) else { return };
+        watched.take_up(filter, updates);
     }
 
     /// All filters have said all they have to say.
     fn complete(&mut self, updates: &mut Vec<Update>) {
-        for (&watch, watched) in &mut self.watches {
-            let Some(gone) = watched.known.complete() else { continue };
-            for object in gone {
-                watched.tell(Update::Gone { watch, object }, updates);
-            }
-            if let (Scope::Object(object), true) = (&watched.watch.scope, watched.known.is_empty()) {
-                // A task that isn't there will never end.
-                let object = object.clone();
-                watched.tell_task(Update::Gone { watch, object });
-            }
-            watched.tell(Update::Synced { watch }, updates);
+        for watched in self.watches.values_mut() {
+            watched.complete(updates);
         }
     }
 
     async fn fail(&mut self, watch: WatchId, error: Error) -> Result<(), Stop> {
         let Some(watched) = self.watches.get_mut(&watch) else { return Ok(()) };
         let mut updates = Vec::new();
-        for object in watched.known.clear() {
-            watched.tell(Update::Gone { watch, object }, &mut updates);
-        }
-        watched.tell(Update::Failed { watch, error: Arc::new(error) }, &mut updates);
-        if watched.sink.is_none() {
+        watched.fail(error, &mut updates);
+        if watched.is_finished() {
             self.watches.remove(&watch);
         }
         if updates.is_empty() { Ok(()) } else { self.send(Event::Updates(updates)).await }
@@ -377,55 +342,6 @@ impl Loop {
 
     async fn call<M: crate::Method>(&self, session: &Session, request: &M) -> Result<M::Response> {
         self.client.call_in(session, request, Duration::ZERO).await
-    }
-}
-
-impl Watched {
-    /// Passes an update to whoever asked for the watch.
-    fn tell(&mut self, update: Update, updates: &mut Vec<Update>) {
-        if matches!(self.sink, Some(Sink::Stream)) {
-            updates.push(update);
-        } else {
-            self.tell_task(update);
-        }
-    }
-
-    /// Tells whoever waits for a task how it ended, if the update says that it has.
-    fn tell_task(&mut self, update: Update) {
-        if !matches!(self.sink, Some(Sink::Task(_))) {
-            return;
-        }
-        let Some(outcome) = task_outcome(update) else { return };
-        if let Some(Sink::Task(done)) = self.sink.take() {
-            // Nobody waits any more if the caller gave up.
-            let _ = done.send(outcome);
-        }
-    }
-}
-
-/// How a task ended, if the update says that it has.
-fn task_outcome(update: Update) -> Option<Result<TaskInfo>> {
-    match update {
-        Update::Changed { mut update, .. } => match info(&mut update) {
-            Ok(info) => info.and_then(ended),
-            Err(error) => Some(Err(error)),
-        },
-        Update::Gone { object, .. } => Some(Err(Error::TaskGone { task: object })),
-        Update::Missing { missing, .. } => Some(Err(missing.fault.into())),
-        Update::Failed { error, .. } => Some(Err(Arc::try_unwrap(error).unwrap_or(Error::CollectorEnded))),
-        Update::Synced { .. } => None,
-    }
-}
-
-fn info(update: &mut ObjectUpdate) -> Result<Option<TaskInfo>> {
-    Ok(update.take(props::task::INFO)?.flatten())
-}
-
-fn ended(info: TaskInfo) -> Option<Result<TaskInfo>> {
-    match info.state {
-        TaskInfoState::Success => Some(Ok(info)),
-        TaskInfoState::Error => Some(Err(info.error.unwrap_or_default().into())),
-        _ => None,
     }
 }
 
