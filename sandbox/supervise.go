@@ -106,7 +106,7 @@ func (s *supervisor) startVCenter(ctx context.Context, ca *authority, n int) (fu
 	if err != nil {
 		return nil, err
 	}
-	args := append(s.vcsimArgs(), "--cert="+serving.cert, "--key="+serving.key)
+	args := append(s.inventory.Args(), "--cert="+serving.cert, "--key="+serving.key)
 	p, out, err := startReporting(s.dir, name, "vcsim", args...)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,8 @@ package vcenter
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"time"
 
@@ -29,6 +31,43 @@ type Inventory struct {
 	Seed             bool
 	SecondDatacenter bool
 	SecondTemplate   bool
+}
+
+// Register adds the inventory's flags to a program's.
+func (i *Inventory) Register(f *flag.FlagSet) {
+	f.IntVar(&i.Hosts, "hosts", 4, "ESXi hosts in each vCenter's cluster")
+	f.DurationVar(&i.CloneDelay, "clone-delay", 0, "how long a clone takes, e.g. 3s")
+	f.DurationVar(&i.PowerDelay, "power-delay", 0, "how long powering on or off takes, e.g. 500ms")
+	f.BoolVar(&i.Seed, "seed-inventory", true, "make DC0, its cluster, the folder vm-operator and the template vm-operator-template")
+	f.BoolVar(&i.SecondDatacenter, "second-datacenter", false, "add a second datacenter, DC1")
+	f.BoolVar(&i.SecondTemplate, "second-template", false, "add a second template of the same name, in the folder elsewhere")
+}
+
+// Args are the flags that give this inventory.
+func (i Inventory) Args() []string {
+	return []string{
+		fmt.Sprintf("--hosts=%d", i.Hosts),
+		fmt.Sprintf("--clone-delay=%s", i.CloneDelay),
+		fmt.Sprintf("--power-delay=%s", i.PowerDelay),
+		fmt.Sprintf("--seed-inventory=%t", i.Seed),
+		fmt.Sprintf("--second-datacenter=%t", i.SecondDatacenter),
+		fmt.Sprintf("--second-template=%t", i.SecondTemplate),
+	}
+}
+
+// Check says what can't be asked for.
+func (i Inventory) Check() error {
+	switch {
+	case i.Hosts < 1 || i.Hosts > 1000:
+		return fmt.Errorf("--hosts %d: give 1 to 1000", i.Hosts)
+	case i.CloneDelay < 0:
+		return fmt.Errorf("--clone-delay %s: a delay can't be negative", i.CloneDelay)
+	case i.PowerDelay < 0:
+		return fmt.Errorf("--power-delay %s: a delay can't be negative", i.PowerDelay)
+	case !i.Seed && (i.SecondDatacenter || i.SecondTemplate):
+		return errors.New("--second-datacenter and --second-template add to the seed inventory: leave --seed-inventory on")
+	}
+	return nil
 }
 
 // create makes the simulator and fills it.

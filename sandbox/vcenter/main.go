@@ -33,12 +33,7 @@ func (a Address) URL() string {
 func Main(args []string) int {
 	var i Inventory
 	f := flag.NewFlagSet("vcsim", flag.ExitOnError)
-	f.IntVar(&i.Hosts, "hosts", 4, "ESXi hosts in the cluster")
-	f.DurationVar(&i.CloneDelay, "clone-delay", 0, "how long a clone takes")
-	f.DurationVar(&i.PowerDelay, "power-delay", 0, "how long powering on or off takes")
-	f.BoolVar(&i.Seed, "seed-inventory", true, "make DC0, its cluster, the folder vm-operator and the template vm-operator-template")
-	f.BoolVar(&i.SecondDatacenter, "second-datacenter", false, "add a second datacenter")
-	f.BoolVar(&i.SecondTemplate, "second-template", false, "add a second template of the same name")
+	i.Register(f)
 	cert := f.String("cert", "", "certificate `file`, PEM")
 	key := f.String("key", "", "the certificate's key `file`, PEM")
 	_ = f.Parse(args) // ExitOnError

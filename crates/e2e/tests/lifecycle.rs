@@ -161,3 +161,23 @@ fn etcd_and_the_api_server_are_taken_from_kubebuilder_assets_where_that_is_set()
     assert_eq!(failure.code, Some(2), "{failure}");
     assert!(failure.stderr.contains("there is no etcd in it"), "{failure}");
 }
+
+#[test]
+fn without_go_the_build_says_so_in_one_line_with_exit_code_2() {
+    let programs = Sandbox::folder("without-go");
+    fs::create_dir_all(&programs).unwrap();
+    for program in ["make", "bash", "find", "sed"] {
+        let found = Command::new("which").arg(program).output().unwrap().stdout;
+        let found = String::from_utf8(found).unwrap();
+        std::os::unix::fs::symlink(found.trim(), programs.join(program)).unwrap();
+    }
+    let make = Command::new(programs.join("make"))
+        .args(["--always-make", "sandbox/bin/sandbox"])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .env("PATH", &programs)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(make.stderr).unwrap();
+    assert_eq!(make.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("make: Go is needed to build the sandbox"), "{said}");
+}
