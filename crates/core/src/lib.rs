@@ -1,6 +1,12 @@
 //! What Drover decides, and nothing that acts.
 //!
-//! The heart is a pure function, `plan(desired, observed, now) -> actions + status`, with the rules it is made of:
-//! rollout, scale-in, naming, budget, backoff, and which fault wants which next step. No tokio, no Kubernetes client, no
-//! vSphere client, no clock and no randomness: all of that comes in as arguments, so that thousands of histories can be
-//! played through it in a test.
+//! The heart is a pure function, [`plan()`]: from what is declared of a group, what is true of it and the time, to what to do
+//! next. Around it are the rules it is made of, each a small function whose name says the rule, and the names that keep two
+//! operators from making two machines. No tokio, no Kubernetes client, no vSphere client, no clock and no randomness: all of
+//! that comes in as arguments, so that thousands of histories can be played through it in a test.
+
+pub mod group;
+pub mod names;
+pub mod plan;
+
+pub use plan::{Action, Counts, Plan, plan};

@@ -1,0 +1,104 @@
+//! Names that are computed, never remembered: whoever asks for the machine of a slot asks for the same name.
+//!
+//! vCenter lets one object of a name into a folder. A retry, a restarted operator or two at once therefore end with one
+//! machine for each slot, whatever any of them remembers.
+
+use std::fmt;
+
+/// The longest name that vCenter takes.
+pub const LONGEST: usize = 80;
+
+/// A machine's place in its group. Slots are not reused while a machine stands in them, and need not be contiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// The name of the machine in a slot: `<group>-replica-<8 letters>`, the letters computed from the group's UID and the slot.
+#[must_use]
+pub fn member(group: &str, uid: &str, slot: Slot) -> String {
+    let letters = letters(hash(&[uid, "/", &slot.to_string()]));
+    let tail = format!("-replica-{letters}");
+    format!("{}{tail}", shortened(group, LONGEST - tail.len()))
+}
+
+/// The name of a group's folder: `<namespace>.<name>`. A namespace has no dot, so no two groups share one.
+#[must_use]
+pub fn folder(namespace: &str, name: &str) -> String {
+    shortened(&format!("{namespace}.{name}"), LONGEST)
+}
+
+/// Text cut to a length, with a hash of the whole in the place of what is cut.
+fn shortened(text: &str, longest: usize) -> String {
+    if text.len() <= longest {
+        return text.to_owned();
+    }
+    let tail = format!("-{}", letters(hash(&[text])));
+    let kept = (0..=longest - tail.len()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}{tail}", &text[..kept])
+}
+
+/// Eight letters for a number: enough that the members of a group, and groups cut to one length, don't meet.
+fn letters(mut number: u64) -> String {
+    let letter = |_| {
+        // The remainder is below 26.
+        let letter = b'a' + u8::try_from(number % 26).unwrap_or(0);
+        number /= 26;
+        char::from(letter)
+    };
+    (0..8).map(letter).collect()
+}
+
+/// FNV-1a with a final mix: the same on every machine and in every version, which the standard library doesn't promise.
+#[must_use]
+pub fn hash(parts: &[&str]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.bytes());
+    let folded =
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let mixed = (folded ^ (folded >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    mixed ^ (mixed >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    const UID: &str = "c7ff0546-b9f0-49b5-8ea6-748b1f10d039";
+
+    #[test]
+    fn a_members_name_depends_on_the_uid_and_the_slot_alone() {
+        assert_eq!(member("vmgroup-sample", UID, Slot(0)), "vmgroup-sample-replica-gmufjqxn");
+        assert_eq!(member("vmgroup-sample", UID, Slot(0)), member("vmgroup-sample", UID, Slot(0)));
+        assert_ne!(member("vmgroup-sample", "another", Slot(0)), member("vmgroup-sample", UID, Slot(0)));
+    }
+
+    #[test]
+    fn ten_thousand_slots_of_ten_groups_have_as_many_names() {
+        let uids: Vec<_> = (0..10).map(|n| format!("{UID}-{n}")).collect();
+        let names = uids.iter().flat_map(|uid| (0..10_000).map(move |slot| member("g", uid, Slot(slot))));
+        assert_eq!(names.collect::<HashSet<_>>().len(), 100_000);
+    }
+
+    #[test]
+    fn groups_whose_names_look_alike_have_folders_of_their_own() {
+        assert_ne!(folder("a-b", "c"), folder("a", "b-c"));
+        assert_eq!(folder("myoperator-vms", "vmgroup-sample"), "myoperator-vms.vmgroup-sample");
+    }
+
+    #[test]
+    fn long_names_are_cut_to_what_vcenter_takes_and_stay_different() {
+        let long = "n".repeat(253);
+        for name in [folder("ns", &long), member(&long, UID, Slot(1)), folder(&"é".repeat(60), &long)] {
+            assert!(name.len() <= LONGEST, "{name}");
+        }
+        assert_ne!(folder("ns", &format!("{long}a")), folder("ns", &format!("{long}b")));
+        assert_ne!(member(&format!("{long}a"), UID, Slot(1)), member(&format!("{long}b"), UID, Slot(1)));
+        assert!(member(&long, UID, Slot(1)).contains("-replica-"));
+    }
+}
