@@ -4,12 +4,12 @@
 //! from these types. The crate knows Kubernetes' notion of a resource and nothing of vCenter's wire: what the fields
 //! mean for a vCenter is decided in `drover-core`.
 
-mod vmgroup;
+pub mod vmgroup;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
-pub use vmgroup::{Phase, VmGroup, VmGroupSpec, VmGroupStatus};
+pub use vmgroup::{VmGroup, VmGroupSpec, VmGroupStatus};
 
 /// Every CRD that Drover serves, in the order in which they are best applied.
 #[must_use]

@@ -51,7 +51,7 @@ fn the_api_server_takes_the_seeds_manifest_and_prints_its_columns() {
 #[test]
 fn the_api_server_refuses_a_group_outside_the_schema_and_says_where() {
     let namespace = namespace_with_crds("bad-manifest");
-    for (field, value) in [("cpu", "0"), ("cpu", "5"), ("memory", "9"), ("replicas", "0"), ("template", "7")] {
+    for (field, value) in [("cpu", "0"), ("cpu", "769"), ("memory", "24561"), ("replicas", "-1"), ("template", "7")] {
         let good = SEED_MANIFEST.lines().find(|line| line.trim_start().starts_with(&format!("{field}:"))).unwrap();
         let bad = SEED_MANIFEST.replace(good, &format!("  {field}: {value}"));
         let refused = namespace.apply(&bad).expect_err(&bad);
@@ -60,6 +60,45 @@ fn the_api_server_refuses_a_group_outside_the_schema_and_says_where() {
     let without = SEED_MANIFEST.replace("  cpu: 2\n", "");
     let refused = namespace.apply(&without).unwrap_err();
     assert!(refused.stderr.contains("spec.cpu: Required value"), "{refused}");
+}
+
+#[test]
+fn the_api_server_refuses_what_makes_no_sense_with_a_sentence() {
+    let namespace = namespace_with_crds("no-sense");
+    for (field, sentence) in [
+        ("update: {maxUnavailable: 0, maxSurge: 0%}", "can't both be 0: no update could ever begin"),
+        ("update: {maxUnavailable: many}", "give a number from 0, or a share such as 25%"),
+        ("update: {maxSurge: -1}", "give a number from 0, or a share such as 25%"),
+        ("update: {strategy: Sometimes}", "supported values: \"InPlaceFirst\", \"Replace\", \"OnDelete\""),
+        ("extraConfig: {Drover.group: x}", "they are Drover's own, or reach outside of the machine"),
+        ("extraConfig: {RUN.container: x}", "they are Drover's own, or reach outside of the machine"),
+        ("extraConfig: {'scsi0:1.fileName': x}", "they are Drover's own, or reach outside of the machine"),
+        ("extraConfig: {guestinfo.userdata: x}", "use spec.guest.cloudInit"),
+        ("guest: {cloudInit: {userData: {}}}", "give either inline or secretKeyRef"),
+        ("powerState: Standby", "supported values: \"On\", \"Off\", \"Suspended\""),
+        ("shutdown: {graceSeconds: -1}", "spec.shutdown.graceSeconds"),
+        ("networks: ['']", "spec.networks[0]"),
+        ("colour: red", "unknown field \"spec.colour\""),
+    ] {
+        let refused = namespace.apply(&format!("{SEED_MANIFEST}  {field}\n")).expect_err(field);
+        assert!(refused.stderr.contains(sentence), "{field}: {refused}");
+    }
+}
+
+#[test]
+fn a_group_with_everything_is_stored_as_written_and_one_with_little_shows_the_defaults() {
+    let namespace = namespace_with_crds("everything");
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/samples/vm_v1alpha1_vmgroup_full.yaml");
+    namespace.kubectl(&["apply", "-f", sample.to_str().unwrap()]).unwrap();
+    let full = namespace.get("vg", "vmgroup-full").unwrap();
+    assert_eq!(full["spec"]["update"]["maxSurge"], "25%");
+    assert_eq!(full["spec"]["guest"]["cloudInit"]["userData"]["secretKeyRef"]["key"], "userdata");
+    namespace.apply(SEED_MANIFEST).unwrap();
+    let stored = namespace.get("vg", "vmgroup-sample").unwrap();
+    assert_eq!(stored["spec"]["update"]["strategy"], "InPlaceFirst");
+    assert_eq!(stored["spec"]["deletionPolicy"], "Delete");
+    let explained = namespace.kubectl(&["explain", "vmgroup.spec.template"]).unwrap();
+    assert!(explained.contains("moref:vm-42"), "{explained}");
 }
 
 #[test]

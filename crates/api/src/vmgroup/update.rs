@@ -1,0 +1,135 @@
+//! How changes reach the machines that are there.
+
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// How changes reach the machines that are there.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "!((self.maxUnavailable == 0 || self.maxUnavailable == '0%') && (self.maxSurge == 0 || self.maxSurge == '0%'))",
+    "message": "maxUnavailable and maxSurge can't both be 0: no update could ever begin",
+}]))]
+pub struct Update {
+    /// Which way.
+    pub strategy: Strategy,
+    /// How many machines may be unavailable for an update's sake: a number, or a share of the replicas such as 25%.
+    pub max_unavailable: Portion,
+    /// How many machines there may be beyond the replicas for an update's sake: a number, or a share of the replicas such as 25%.
+    pub max_surge: Portion,
+    /// Seconds that a machine has to be ready before it counts as available.
+    #[schemars(range(min = 0, max = 86400))]
+    pub min_ready_seconds: i32,
+    /// Seconds without progress after which the group counts as stalled.
+    #[schemars(range(min = 1, max = 86400))]
+    pub progress_deadline_seconds: i32,
+}
+
+impl Default for Update {
+    fn default() -> Self {
+        Self {
+            strategy: Strategy::default(),
+            max_unavailable: Portion::Number(1),
+            max_surge: Portion::Number(0),
+            min_ready_seconds: 0,
+            progress_deadline_seconds: 600,
+        }
+    }
+}
+
+/// Which way changes reach machines.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum Strategy {
+    /// CPUs and memory on the machine itself, anything else by a new machine.
+    #[default]
+    InPlaceFirst,
+    /// Everything by a new machine.
+    Replace,
+    /// Not at all, until the machine is deleted in vCenter.
+    OnDelete,
+}
+
+/// A number of machines, or a share of them.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Portion {
+    /// So many.
+    Number(i32),
+    /// Such as `25%`.
+    Share(String),
+}
+
+impl Portion {
+    /// How many that is of a whole, a share rounded by `round`. `None`: the text is no share, which the schema doesn't let in.
+    #[must_use]
+    pub fn of(&self, whole: u32, round: Round) -> Option<u32> {
+        match self {
+            Self::Number(number) => u32::try_from(*number).ok(),
+            Self::Share(share) => {
+                let percent: u64 = share.strip_suffix('%')?.parse().ok()?;
+                let hundredths = u64::from(whole) * percent;
+                let rounded = match round {
+                    Round::Up => hundredths.div_ceil(100),
+                    Round::Down => hundredths / 100,
+                };
+                u32::try_from(rounded).ok()
+            }
+        }
+    }
+}
+
+/// Which way a share that is no whole number is rounded.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Round {
+    /// As for what may be too many.
+    Up,
+    /// As for what may be missing.
+    Down,
+}
+
+impl fmt::Display for Portion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Share(share) => f.write_str(share),
+        }
+    }
+}
+
+impl JsonSchema for Portion {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Portion".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "x-kubernetes-int-or-string": true,
+            "x-kubernetes-validations": [{
+                "rule": "type(self) == int ? self >= 0 : self.matches('^[0-9]{1,3}%$')",
+                "message": "give a number from 0, or a share such as 25%",
+            }],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_rounded_the_way_it_is_told_to() {
+        let quarter = Portion::Share("25%".to_owned());
+        assert_eq!((quarter.of(10, Round::Up), quarter.of(10, Round::Down)), (Some(3), Some(2)));
+        assert_eq!(Portion::Number(4).of(10, Round::Up), Some(4));
+        for bad in ["25", "%", "a%", "-1%"] {
+            assert_eq!(Portion::Share(bad.to_owned()).of(10, Round::Up), None, "{bad}");
+        }
+        assert_eq!(Portion::Number(-1).of(10, Round::Up), None);
+    }
+}
