@@ -5,6 +5,9 @@
 //! operators from making two machines. No tokio, no Kubernetes client, no vSphere client, no clock and no randomness: all of
 //! that comes in as arguments, so that thousands of histories can be played through it in a test.
 
+pub mod backoff;
+pub mod desired;
+pub mod faults;
 pub mod group;
 pub mod names;
 pub mod plan;

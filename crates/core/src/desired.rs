@@ -1,0 +1,194 @@
+//! From what a user has written to what it means, once and for all: later code can't meet a group that makes no sense.
+
+use std::time::Duration;
+
+use crate::{
+    group::{DeletionPolicy, Desired, Hardware, Power, Revision, ScaleIn, Strategy, UpdatePolicy},
+    names,
+};
+use drover_api::{
+    VmGroup, VmGroupSpec,
+    vmgroup::{
+        DeletionPolicy as DeletionWord, Portion, PowerState, Round, ScaleIn as ScaleInWord, Strategy as StrategyWord,
+    },
+};
+
+/// What is wrong with a group. The API server lets none of these in; an older definition, or a write past it, might.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("spec.{field} is {value}: {rule}")]
+pub struct Invalid {
+    /// The field.
+    pub field: &'static str,
+    /// What it says.
+    pub value: String,
+    /// What it may say.
+    pub rule: &'static str,
+}
+
+impl Desired {
+    /// What a group means.
+    pub fn of(group: &VmGroup) -> Result<Self, Invalid> {
+        let spec = &group.spec;
+        let metadata = &group.metadata;
+        let replicas = positive("replicas", spec.replicas, 0, "give 0 or more")?;
+        let hardware = Hardware {
+            cpus: positive("cpu", spec.cpu, 1, "give 1 to 768")?,
+            memory_mib: 1024 * u64::from(positive("memory", spec.memory, 1, "give 1 to 24560 GiB")?),
+        };
+        Ok(Self {
+            uid: metadata.uid.clone().unwrap_or_default(),
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+            replicas,
+            hardware,
+            revision: revision(spec),
+            power: match spec.power_state {
+                PowerState::On => Power::On,
+                PowerState::Off => Power::Off,
+                PowerState::Suspended => Power::Suspended,
+            },
+            update: update(spec, replicas)?,
+            scale_in: match spec.scale_in {
+                ScaleInWord::Newest => ScaleIn::Newest,
+                ScaleInWord::Oldest => ScaleIn::Oldest,
+            },
+            shutdown_grace: seconds("shutdown.graceSeconds", spec.shutdown.grace_seconds)?,
+            deletion: metadata.deletion_timestamp.is_some().then_some(match spec.deletion_policy {
+                DeletionWord::Delete => DeletionPolicy::Delete,
+                DeletionWord::PowerOff => DeletionPolicy::PowerOff,
+                DeletionWord::Retain => DeletionPolicy::Retain,
+            }),
+            paused: spec.paused,
+        })
+    }
+}
+
+/// A digest of everything that only a new machine can have. CPUs and memory are not in it.
+///
+/// A machine is replaced when this changes, so it must not change with a new version of Drover: fields that are added to the
+/// resource are left out of its JSON while they have their default.
+fn revision(spec: &VmGroupSpec) -> Revision {
+    let made_from = (&spec.template, &spec.placement, &spec.clone, &spec.networks, &spec.guest, &spec.extra_config);
+    // Writing plain data as JSON can't fail.
+    Revision(names::hash(&[&serde_json::to_string(&made_from).unwrap_or_default()]))
+}
+
+fn update(spec: &VmGroupSpec, replicas: u32) -> Result<UpdatePolicy, Invalid> {
+    let max_unavailable = portion("update.maxUnavailable", &spec.update.max_unavailable, replicas, Round::Down)?;
+    let max_surge = portion("update.maxSurge", &spec.update.max_surge, replicas, Round::Up)?;
+    Ok(UpdatePolicy {
+        strategy: match spec.update.strategy {
+            StrategyWord::InPlaceFirst => Strategy::InPlaceFirst,
+            StrategyWord::Replace => Strategy::Replace,
+            StrategyWord::OnDelete => Strategy::OnDelete,
+        },
+        // A share of few machines may round to none, and then no update could ever begin.
+        max_unavailable: if max_surge == 0 { max_unavailable.max(1) } else { max_unavailable },
+        max_surge,
+        min_ready: seconds("update.minReadySeconds", spec.update.min_ready_seconds)?,
+    })
+}
+
+fn portion(field: &'static str, portion: &Portion, whole: u32, round: Round) -> Result<u32, Invalid> {
+    let rule = "give a number from 0, or a share such as 25%";
+    portion.of(whole, round).ok_or_else(|| Invalid { field, value: portion.to_string(), rule })
+}
+
+fn seconds(field: &'static str, value: i32) -> Result<Duration, Invalid> {
+    let seconds = positive(field, value, 0, "give 0 seconds or more")?;
+    Ok(Duration::from_secs(seconds.into()))
+}
+
+fn positive(field: &'static str, value: i32, least: u32, rule: &'static str) -> Result<u32, Invalid> {
+    let number = u32::try_from(value).ok().filter(|number| *number >= least);
+    number.ok_or_else(|| Invalid { field, value: value.to_string(), rule })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn group(spec: &serde_json::Value) -> VmGroup {
+        let mut whole = json!({"cpu": 2, "memory": 1, "replicas": 3, "template": "vm-operator-template"});
+        let fields = spec.as_object().cloned().unwrap_or_default();
+        whole.as_object_mut().unwrap().extend(fields);
+        let mut group = VmGroup::new("sample", serde_json::from_value(whole).unwrap());
+        group.metadata.namespace = Some("ns".to_owned());
+        group
+    }
+
+    fn desired(spec: &serde_json::Value) -> Desired {
+        Desired::of(&group(spec)).unwrap()
+    }
+
+    #[test]
+    fn the_seeds_manifest_means_what_it_always_did() {
+        let desired = desired(&json!({}));
+        assert_eq!((desired.replicas, desired.hardware), (3, Hardware { cpus: 2, memory_mib: 1024 }));
+        assert_eq!((desired.power, desired.deletion, desired.paused), (Power::On, None, false));
+        assert_eq!((desired.update.max_unavailable, desired.update.max_surge), (1, 0));
+    }
+
+    #[test]
+    fn a_revision_changes_with_what_a_machine_is_made_from_and_with_nothing_else() {
+        let first = desired(&json!({})).revision;
+        assert_eq!(first, Revision(7_681_928_551_734_352_288), "a new version of Drover would replace every machine");
+        for same in [
+            json!({"cpu": 4}),
+            json!({"memory": 9}),
+            json!({"replicas": 1}),
+            json!({"paused": true}),
+            json!({"powerState": "Off"}),
+        ] {
+            assert_eq!(desired(&same).revision, first, "{same}");
+        }
+        for other in [
+            json!({"template": "another"}),
+            json!({"networks": ["VM Network"]}),
+            json!({"extraConfig": {"a": "b"}}),
+            json!({"clone": {"mode": "Linked"}}),
+            json!({"placement": {"datastore": "ds"}}),
+            json!({"guest": {"cloudInit": {"userData": {"inline": "x"}}}}),
+        ] {
+            assert_ne!(desired(&other).revision, first, "{other}");
+        }
+    }
+
+    #[test]
+    fn shares_are_of_the_replicas_and_never_forbid_every_update() {
+        let update = |replicas: i32, unavailable: &str, surge: &str| {
+            let update =
+                desired(&json!({"replicas": replicas, "update": {"maxUnavailable": unavailable, "maxSurge": surge}}))
+                    .update;
+            (update.max_unavailable, update.max_surge)
+        };
+        assert_eq!(update(10, "25%", "25%"), (2, 3));
+        assert_eq!(update(3, "10%", "0%"), (1, 0));
+        assert_eq!(update(0, "50%", "50%"), (1, 0));
+    }
+
+    #[test]
+    fn a_group_that_is_being_deleted_says_what_becomes_of_its_machines() {
+        let mut group = group(&json!({"deletionPolicy": "Retain"}));
+        assert_eq!(Desired::of(&group).unwrap().deletion, None);
+        group.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+        assert_eq!(Desired::of(&group).unwrap().deletion, Some(DeletionPolicy::Retain));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named_with_its_field_and_rule() {
+        for (spec, said) in [
+            (json!({"replicas": -1}), "spec.replicas is -1: give 0 or more"),
+            (json!({"cpu": 0}), "spec.cpu is 0: give 1 to 768"),
+            (
+                json!({"update": {"maxSurge": "lots"}}),
+                "spec.update.maxSurge is lots: give a number from 0, or a share such as 25%",
+            ),
+            (json!({"shutdown": {"graceSeconds": -5}}), "spec.shutdown.graceSeconds is -5: give 0 seconds or more"),
+        ] {
+            assert_eq!(Desired::of(&group(&spec)).unwrap_err().to_string(), said);
+        }
+    }
+}
