@@ -1,0 +1,71 @@
+//! Every reason that a condition can have, each with the line that a user reads about it.
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// Why a condition is as it is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Reason {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Reason {
+            /// All of them, for the documentation.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// The word that stands in the condition.
+            #[must_use]
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)+
+                }
+            }
+
+            /// What it means, for a person.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($doc),+).trim_ascii(),)+
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// All declared machines are there, available and up to date.
+    AsDeclared,
+    /// Some machines are missing, not ready yet, or out of date.
+    NotYet,
+    /// Machines are being made, changed or removed.
+    Working,
+    /// There is nothing to do.
+    Settled,
+    /// The group is paused: Drover looks on and changes nothing. Set spec.paused to false to go on.
+    Paused,
+    /// The group is being deleted.
+    Deleting,
+    /// vCenter can't be reached or refuses the login. Drover tries again by itself; the message says why.
+    VCenterAway,
+    /// Something that the group names is not in vCenter, or is there twice. Correct the field that the message names.
+    NotFound,
+    /// The spec makes no sense. Correct the field that the message names.
+    Invalid,
+    /// Tasks in vCenter fail. Drover tries again, ever more slowly; the message says what failed and why.
+    TasksFail,
+    /// Nothing stands in the way.
+    NotStalled,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_word_and_a_meaning() {
+        for reason in Reason::ALL {
+            assert!(reason.word().chars().next().is_some_and(char::is_uppercase), "{reason:?}");
+            assert!(reason.meaning().ends_with('.'), "{reason:?}");
+        }
+        assert_eq!(Reason::Paused.word(), "Paused");
+    }
+}
