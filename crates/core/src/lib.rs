@@ -6,6 +6,7 @@
 //! that comes in as arguments, so that thousands of histories can be played through it in a test.
 
 pub mod backoff;
+pub mod budget;
 pub mod desired;
 pub mod faults;
 pub mod group;

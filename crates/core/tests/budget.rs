@@ -1,0 +1,282 @@
+//! The queue in front of a vCenter: its promises one by one, and all of them in random histories.
+
+#[path = "histories/chance.rs"]
+mod chance;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroUsize,
+};
+
+use chance::Chance;
+use drover_core::budget::{Admitted, Budget, Limits};
+
+type Host = u64;
+type Operation = (&'static str, u64);
+type Queue = Budget<u64, Operation, Host>;
+
+const BIG: u64 = 0;
+const SMALL: u64 = 1;
+
+fn limits(operations: u64, clones_per_host: u64) -> Limits {
+    let limit = |number| NonZeroUsize::new(usize::try_from(number).unwrap()).unwrap();
+    Limits { operations: limit(operations), clones_per_host: limit(clones_per_host) }
+}
+
+fn admit_all(budget: &mut Queue) -> Vec<Admitted<u64, Operation, Host>> {
+    std::iter::from_fn(|| budget.admit()).collect()
+}
+
+#[test]
+fn no_more_is_under_way_than_the_limits_allow() {
+    let mut budget = Queue::new(limits(10, 2));
+    for number in 0..20 {
+        budget.enqueue(BIG, ("clone", number), Some(number % 2));
+    }
+    assert_eq!(admit_all(&mut budget).len(), 4, "two on each of two hosts");
+    for number in 0..20 {
+        budget.enqueue(BIG, ("clone on a host that isn't known", number), None);
+    }
+    assert_eq!(admit_all(&mut budget).len(), 6, "ten in all");
+    assert_eq!((budget.in_use(), budget.queued()), (10, 30));
+}
+
+#[test]
+fn what_waits_for_a_host_holds_up_nothing_else_of_its_group() {
+    let mut budget = Queue::new(limits(10, 1));
+    budget.enqueue(BIG, ("clone", 0), Some(0));
+    budget.enqueue(BIG, ("clone", 1), Some(0));
+    budget.enqueue(BIG, ("clone", 2), Some(1));
+    budget.enqueue(BIG, ("power", 3), None);
+    let admitted: Vec<_> = admit_all(&mut budget).into_iter().map(|admitted| admitted.operation).collect();
+    assert_eq!(admitted, [("clone", 0), ("clone", 2), ("power", 3)]);
+}
+
+#[test]
+fn first_come_is_first_served_within_a_group() {
+    let mut budget = Queue::new(limits(1, 1));
+    for number in [3, 1, 2] {
+        budget.enqueue(BIG, ("power", number), None);
+    }
+    for number in [3, 1, 2] {
+        let admitted = budget.admit().unwrap();
+        assert_eq!(admitted.operation, ("power", number));
+        budget.finished(admitted.ticket);
+    }
+}
+
+#[test]
+fn asking_twice_is_asking_once_until_it_has_finished() {
+    let mut budget = Queue::new(limits(10, 1));
+    budget.enqueue(BIG, ("power", 0), None);
+    budget.enqueue(BIG, ("power", 0), None);
+    assert_eq!(budget.queued(), 1);
+    let admitted = budget.admit().unwrap();
+    budget.enqueue(BIG, ("power", 0), None);
+    assert_eq!(budget.queued(), 0);
+    budget.enqueue(SMALL, ("power", 0), None);
+    assert_eq!(budget.queued(), 1, "another group's is another");
+    budget.finished(admitted.ticket);
+    budget.enqueue(BIG, ("power", 0), None);
+    assert_eq!(budget.queued(), 2);
+}
+
+#[test]
+fn an_operation_that_is_asked_for_on_another_host_keeps_its_place() {
+    let mut budget = Queue::new(limits(1, 1));
+    budget.enqueue(BIG, ("clone", 0), Some(0));
+    budget.enqueue(BIG, ("clone", 1), Some(1));
+    budget.enqueue(BIG, ("clone", 0), Some(1));
+    let admitted = budget.admit().unwrap();
+    assert_eq!((admitted.operation, admitted.host), (("clone", 0), Some(1)));
+}
+
+#[test]
+fn what_is_forgotten_or_no_longer_wanted_leaves_the_queue_and_what_is_under_way_still_counts() {
+    let mut budget = Queue::new(limits(2, 1));
+    for number in 0..6 {
+        budget.enqueue(BIG, ("power", number), None);
+    }
+    let tickets: Vec<_> = admit_all(&mut budget).into_iter().map(|admitted| admitted.ticket).collect();
+    budget.retain(&BIG, |(_, number)| *number < 4);
+    assert_eq!((budget.in_use(), budget.queued()), (2, 2));
+    budget.forget(&BIG);
+    assert_eq!((budget.in_use(), budget.queued()), (2, 0));
+    budget.enqueue(SMALL, ("power", 0), None);
+    assert_eq!(budget.admit(), None);
+    for ticket in tickets {
+        budget.finished(ticket);
+    }
+    assert_eq!(budget.in_use(), 0);
+    assert!(budget.admit().is_some());
+}
+
+#[test]
+fn a_thousand_machines_do_not_starve_three() {
+    for host in [None, Some(0)] {
+        let mut budget = Queue::new(limits(8, 4));
+        (0..1000).for_each(|number| budget.enqueue(BIG, ("clone", number), host));
+        let mut under_way: Vec<_> = admit_all(&mut budget);
+        (0..3).for_each(|number| budget.enqueue(SMALL, ("clone", number), host));
+        let mut order = Vec::new();
+        for _ in 0..6 {
+            budget.finished(under_way.remove(0).ticket);
+            under_way.extend(admit_all(&mut budget));
+            order.extend(under_way.last().map(|admitted| admitted.group));
+        }
+        assert_eq!(order.iter().filter(|group| **group == SMALL).count(), 3, "{order:?}");
+    }
+}
+
+#[test]
+fn a_group_that_does_much_elsewhere_still_has_its_turns_on_a_host_that_all_want() {
+    let mut budget = Queue::new(limits(100, 1));
+    (0..10).for_each(|number| budget.enqueue(BIG, ("clone", number), Some(0)));
+    let mut on_host = budget.admit().unwrap();
+    budget.enqueue(SMALL, ("clone", 0), Some(0));
+    let mut order = Vec::new();
+    for number in 0..3 {
+        // With this the small group has always had its turn later than the big one.
+        budget.enqueue(SMALL, ("power", number), None);
+        assert_eq!(budget.admit().unwrap().operation, ("power", number));
+        budget.finished(on_host.ticket);
+        on_host = budget.admit().unwrap();
+        order.push(on_host.group);
+    }
+    assert_eq!(order, [BIG, SMALL, BIG]);
+}
+
+#[test]
+fn a_group_that_comes_again_and_again_waits_for_the_others_each_time() {
+    let mut budget = Queue::new(limits(1, 1));
+    (0..10).for_each(|number| budget.enqueue(BIG, ("power", number), None));
+    let mut order = Vec::new();
+    for number in 0..6 {
+        budget.enqueue(SMALL, ("power", number), None);
+        let admitted = budget.admit().unwrap();
+        order.push(admitted.group);
+        budget.finished(admitted.ticket);
+        if admitted.group == SMALL {
+            budget.forget(&SMALL);
+        }
+    }
+    assert_eq!(order, [BIG, SMALL, BIG, SMALL, BIG, SMALL]);
+}
+
+#[test]
+fn a_late_group_waits_for_one_round_of_the_others_at_a_time() {
+    for seed in 0..300 {
+        let chance = &mut Chance::from_seed(seed);
+        let mut budget = Queue::new(limits(1 + chance.below(20), 1 + chance.below(4)));
+        let groups = 1 + chance.below(8);
+        let late = groups;
+        for group in 0..groups {
+            for number in 0..50 + chance.below(100) {
+                let host = chance.percent(70).then(|| chance.below(3));
+                budget.enqueue(group, ("any", number), host);
+            }
+        }
+        let mut under_way = admit_all(&mut budget);
+        let host = chance.percent(50).then_some(0);
+        (0..3).for_each(|number| budget.enqueue(late, ("any", number), host));
+        let mut served: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut rounds = 0;
+        while rounds < 3 {
+            let index = usize::try_from(chance.below(under_way.len() as u64)).unwrap();
+            budget.finished(under_way.swap_remove(index).ticket);
+            for admitted in admit_all(&mut budget) {
+                if admitted.group == late {
+                    rounds += 1;
+                } else if host.is_none() || admitted.host == host {
+                    let turns = served.entry(admitted.group).or_default();
+                    *turns += 1;
+                    assert!(*turns <= rounds + 1, "seed {seed}: group {} goes before its turn", admitted.group);
+                }
+                under_way.push(admitted);
+            }
+        }
+    }
+}
+
+/// What the queue should know, kept in the plainest way.
+#[derive(Default)]
+struct Model {
+    queued: BTreeMap<(u64, Operation), Option<Host>>,
+    under_way: Vec<Admitted<u64, Operation, Host>>,
+}
+
+impl Model {
+    fn is_under_way(&self, key: &(u64, Operation)) -> bool {
+        self.under_way.iter().any(|other| (other.group, other.operation) == *key)
+    }
+
+    fn is_full(&self, host: Option<Host>, limits: Limits) -> bool {
+        let clones = self.under_way.iter().filter(|other| other.host == host).count();
+        self.under_way.len() >= limits.operations.get() || host.is_some() && clones >= limits.clones_per_host.get()
+    }
+
+    /// Admits all that can be, and checks each; nothing that could go is left.
+    fn admit(&mut self, budget: &mut Queue, limits: Limits) {
+        while let Some(admitted) = budget.admit() {
+            assert!(!self.is_full(admitted.host, limits), "{admitted:?} is over the limits");
+            let key = (admitted.group, admitted.operation);
+            assert!(!self.is_under_way(&key), "{admitted:?} is under way already");
+            assert_eq!(self.queued.remove(&key), Some(admitted.host), "{admitted:?} isn't what was asked for");
+            self.under_way.push(admitted);
+        }
+        let left: BTreeSet<_> = self.queued.values().copied().collect();
+        assert!(left.into_iter().all(|host| self.is_full(host, limits)), "something waits that could go");
+    }
+}
+
+fn play(seed: u64) {
+    let chance = &mut Chance::from_seed(seed);
+    let mut now = limits(1 + chance.below(12), 1 + chance.below(3));
+    let (mut budget, mut model) = (Queue::new(now), Model::default());
+    for _ in 0..300 {
+        let group = chance.below(4);
+        match chance.below(10) {
+            0..5 => {
+                let kind = chance.pick(&["clone", "power", "destroy"]).copied().unwrap_or("clone");
+                let operation = (kind, chance.below(8));
+                let host = (kind == "clone" && chance.percent(80)).then(|| chance.below(3));
+                budget.enqueue(group, operation, host);
+                if !model.is_under_way(&(group, operation)) {
+                    model.queued.insert((group, operation), host);
+                }
+            }
+            5..8 if !model.under_way.is_empty() => {
+                let index = usize::try_from(chance.below(model.under_way.len() as u64)).unwrap();
+                budget.finished(model.under_way.swap_remove(index).ticket);
+            }
+            8 if chance.percent(20) => {
+                budget.forget(&group);
+                model.queued.retain(|(other, _), _| *other != group);
+            }
+            8 => {
+                budget.retain(&group, |(_, number)| number % 3 != 0);
+                model.queued.retain(|(other, (_, number)), _| *other != group || number % 3 != 0);
+            }
+            9 if chance.percent(20) => {
+                now = limits(1 + chance.below(12), 1 + chance.below(3));
+                budget.set_limits(now);
+            }
+            _ => model.admit(&mut budget, now),
+        }
+        assert_eq!((budget.in_use(), budget.queued()), (model.under_way.len(), model.queued.len()));
+    }
+    // When things end, all that was asked for is admitted.
+    for _ in 0..=model.queued.len() {
+        model.under_way.drain(..).for_each(|admitted| budget.finished(admitted.ticket));
+        model.admit(&mut budget, now);
+    }
+    assert_eq!((budget.queued(), model.queued.len()), (0, 0));
+}
+
+#[test]
+fn every_history_keeps_the_limits_loses_nothing_and_does_nothing_twice() {
+    for seed in 0..1000 {
+        let played = std::panic::catch_unwind(|| play(seed));
+        assert!(played.is_ok(), "history {seed} went wrong");
+    }
+}
