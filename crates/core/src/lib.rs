@@ -12,5 +12,8 @@ pub mod faults;
 pub mod group;
 pub mod names;
 pub mod plan;
+pub mod reasons;
+pub mod verdict;
 
 pub use plan::{Action, Counts, Plan, plan};
+pub use verdict::{Trouble, Verdict, verdict};
