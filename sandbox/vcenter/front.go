@@ -16,7 +16,9 @@ import (
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/simulator/vpx"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vim25/xml"
 )
 
 // front answers for vcsim: it counts each call, applies the rules it was given, and puts right where vcsim is laxer
@@ -96,7 +98,8 @@ func (f *front) ask(r *http.Request, c *call, over <-chan struct{}) *httptest.Re
 	if !c.waits() {
 		f.forward(out, r, c)
 		f.sessions.note(c, out)
-		if c.method == "CreateFilter" {
+		if c.method == "CreateFilter" && out.Code == http.StatusOK {
+			f.settle(out)
 			f.stir()
 		}
 		return out
@@ -118,6 +121,17 @@ func (f *front) ask(r *http.Request, c *call, over <-chan struct{}) *httptest.Re
 		<-answered
 	}
 	return out
+}
+
+// settle keeps vcsim from a deadlock: a new filter asks to be told of changes, under a lock that a poll holds while it waits
+// for the objects that are changing. All it would do with them is what each poll does anyway.
+func (f *front) settle(out *httptest.ResponseRecorder) {
+	var response struct {
+		Filter reference `xml:"Body>CreateFilterResponse>returnval"`
+	}
+	if xml.Unmarshal(out.Body.Bytes(), &response) == nil {
+		f.service.Context.Map.RemoveHandler(&simulator.PropertyFilter{PropertyFilter: mo.PropertyFilter{Self: response.Filter}})
+	}
 }
 
 // stir has the polls that wait look at their filters. A filter made while a poll waits is reported by that poll; vcsim
