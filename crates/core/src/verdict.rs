@@ -154,14 +154,18 @@ mod tests {
     fn a_settled_group_runs_with_the_seeds_own_words() {
         let verdict = verdict(&desired(), &plan(true), &Trouble::None);
         assert_eq!((verdict.phase, verdict.message.as_str()), (Phase::Running, "successfully reconciled VmGroup"));
-        let expected = [("Ready", true, "AsDeclared"), ("Progressing", false, "Settled"), ("Stalled", false, "NotStalled")];
+        let expected =
+            [("Ready", true, "AsDeclared"), ("Progressing", false, "Settled"), ("Stalled", false, "NotStalled")];
         assert_eq!(reasons(&verdict), expected);
     }
 
     #[test]
     fn a_group_under_way_says_how_far_it_is() {
         let verdict = verdict(&desired(), &plan(false), &Trouble::None);
-        assert_eq!((verdict.phase, verdict.message.as_str()), (Phase::Pending, "2 of 3 machines available, 3 up to date"));
+        assert_eq!(
+            (verdict.phase, verdict.message.as_str()),
+            (Phase::Pending, "2 of 3 machines available, 3 up to date")
+        );
         let expected = [("Ready", false, "NotYet"), ("Progressing", true, "Working"), ("Stalled", false, "NotStalled")];
         assert_eq!(reasons(&verdict), expected);
     }

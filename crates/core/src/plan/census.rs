@@ -73,14 +73,17 @@ impl<'a> Census<'a> {
         Some(since.checked_add(self.desired.update.min_ready).unwrap_or(Timestamp::MAX))
     }
 
-    /// Nothing runs on it and nothing has just failed on it.
+    /// It is not still being made, nothing runs on it and nothing has just failed on it.
     pub fn is_idle(&self, member: &Member) -> bool {
-        !member.busy && member.not_before.is_none_or(|time| time <= self.now)
+        !self.observed.cloning.contains(&member.slot)
+            && !member.busy
+            && member.not_before.is_none_or(|time| time <= self.now)
     }
 
-    /// All machines, those on their way included.
+    /// All machines, those on their way included. vCenter may show a machine before its clone has ended.
     pub fn total(&self) -> usize {
-        self.observed.members.len() + self.observed.cloning.len()
+        let members = self.observed.members.iter().map(|member| member.slot);
+        members.chain(self.observed.cloning.iter().copied()).collect::<BTreeSet<_>>().len()
     }
 
     /// How many machines there may be now: more than declared only while there are some to replace.

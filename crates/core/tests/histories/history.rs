@@ -194,7 +194,8 @@ impl History {
 
     /// Somebody does something in vCenter.
     fn drift(&mut self) {
-        let members: Vec<_> = self.world.members().map(|(machine, ..)| machine.id.clone()).collect();
+        let made = self.world.members().filter(|(machine, ..)| !machine.being_made);
+        let members: Vec<_> = made.map(|(machine, ..)| machine.id.clone()).collect();
         let Some(id) = self.chance.pick(&members).cloned() else { return };
         let what = self.chance.below(6);
         self.tell(&format!("drift {what} of {id:?}"));

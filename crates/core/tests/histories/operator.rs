@@ -104,7 +104,11 @@ impl Memory {
                     hot_add: HotAdd { cpus: chance.percent(50), memory: chance.percent(50) },
                     tools: chance.percent(50),
                 };
-                self.clones.insert(world.submit(work, takes, fails), *slot);
+                let task = world.submit(work, takes, fails);
+                self.clones.insert(task, *slot);
+                if chance.percent(50) {
+                    world.show_early(task);
+                }
             }
             Action::PowerOn(id) => on(self, world, id, Work::Power(id.clone(), Power::On)),
             Action::PowerOff(id) => on(self, world, id, Work::Power(id.clone(), Power::Off)),

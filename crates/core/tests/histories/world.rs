@@ -26,6 +26,8 @@ pub struct Machine {
     pub tools: bool,
     /// A guest that was asked to shut down is off by then.
     pub off_at: Option<Time>,
+    /// Whether its clone has not ended yet. Nothing else can be done to it until then.
+    pub being_made: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +79,17 @@ pub struct World {
 impl World {
     pub fn submit(&mut self, work: Work, takes: Time, fails: bool) -> TaskId {
         self.next += 1;
-        self.tasks.push(Task { id: self.next, due: self.now + takes, work, fails });
-        self.next
+        let id = self.next;
+        self.tasks.push(Task { id, due: self.now + takes, work, fails });
+        id
+    }
+
+    /// Shows the machine of a clone that is on its way, as vCenter does long before the clone has ended.
+    pub fn show_early(&mut self, task: TaskId) {
+        let found = self.tasks.iter().find(|known| known.id == task && !known.fails).map(|known| known.work.clone());
+        if let Some(work @ Work::Clone { .. }) = found {
+            self.make(work, true);
+        }
     }
 
     /// Adds a machine that is nobody's.
@@ -97,6 +108,7 @@ impl World {
             ready_at: self.now,
             tools: false,
             off_at: None,
+            being_made: false,
         };
         self.machines.insert(id, machine);
     }
@@ -136,32 +148,7 @@ impl World {
                 self.folder = false;
                 Outcome::Done
             }
-            Work::Clone { slot, name, revision, hardware, power_on, hot_add, tools } => {
-                let taken = self.machines.values().any(|machine| machine.in_folder && machine.name == name);
-                if taken || !self.folder {
-                    return Outcome::Failed;
-                }
-                self.next += 1;
-                let id = MachineId(format!("vm-{}", self.next));
-                let power = if power_on { Power::On } else { Power::Off };
-                let marker = Some((slot, revision));
-                let ready_at = now + 5;
-                let machine = Machine {
-                    id: id.clone(),
-                    marker,
-                    created: now,
-                    name,
-                    in_folder: true,
-                    hardware,
-                    hot_add,
-                    power,
-                    ready_at,
-                    tools,
-                    off_at: None,
-                };
-                self.machines.insert(id, machine);
-                Outcome::Done
-            }
+            work @ Work::Clone { .. } => self.make(work, false),
             Work::Power(id, power) => self.change(&id, |machine| {
                 machine.off_at = None;
                 if power == Power::On && machine.power != Power::On {
@@ -195,7 +182,8 @@ impl World {
                 true
             }),
             Work::Destroy(id) => {
-                let possible = self.machines.get(&id).is_some_and(|machine| machine.power == Power::Off);
+                let possible =
+                    self.machines.get(&id).is_some_and(|machine| machine.power == Power::Off && !machine.being_made);
                 if possible {
                     self.machines.remove(&id);
                 }
@@ -204,8 +192,50 @@ impl World {
         }
     }
 
+    /// Makes a clone's machine, or ends one that was shown early.
+    fn make(&mut self, work: Work, early: bool) -> Outcome {
+        let Work::Clone { slot, name, revision, hardware, power_on, hot_add, tools } = work else {
+            return Outcome::Failed;
+        };
+        let now = self.now;
+        let power = if power_on && !early { Power::On } else { Power::Off };
+        let marker = Some((slot, revision));
+        let shown = self
+            .machines
+            .values_mut()
+            .find(|machine| machine.being_made && machine.marker == marker && machine.name == name);
+        if let Some(machine) = shown {
+            machine.being_made = early;
+            machine.power = power;
+            machine.ready_at = now + 5;
+            return Outcome::Done;
+        }
+        let taken = self.machines.values().any(|machine| machine.in_folder && machine.name == name);
+        if taken || !self.folder {
+            return Outcome::Failed;
+        }
+        self.next += 1;
+        let id = MachineId(format!("vm-{}", self.next));
+        let machine = Machine {
+            id: id.clone(),
+            marker,
+            created: now,
+            name,
+            in_folder: true,
+            hardware,
+            hot_add,
+            power,
+            ready_at: now + 5,
+            tools,
+            off_at: None,
+            being_made: early,
+        };
+        self.machines.insert(id, machine);
+        Outcome::Done
+    }
+
     fn change(&mut self, id: &MachineId, change: impl FnOnce(&mut Machine) -> bool) -> Outcome {
-        let changed = self.machines.get_mut(id).is_some_and(change);
+        let changed = self.machines.get_mut(id).filter(|machine| !machine.being_made).is_some_and(change);
         if changed { Outcome::Done } else { Outcome::Failed }
     }
 
