@@ -13,6 +13,8 @@ const usage = `The sandbox runs a real Kubernetes control plane and simulated vC
 Its own words:
   sandbox up --dir DIR [flags]   start everything, write DIR/env, return   (sandbox up --help)
   sandbox down --dir DIR         stop everything that runs in DIR
+  sandbox keep --owner PID --log FILE -- COMMAND …
+                                 run a command that ends with its owner
 
 Real programs, each with its own flags and help:
   sandbox etcd | kube-apiserver | kube-controller-manager | kubectl | govc | vcsim
@@ -52,6 +54,8 @@ func own(name string, args []string) error {
 		return up(args)
 	case "down":
 		return down(args)
+	case "keep":
+		return keep(args)
 	case "supervise":
 		return supervise(args)
 	}

@@ -8,12 +8,14 @@
 #![allow(clippy::missing_panics_doc)]
 
 mod eventually;
+mod operator;
 pub mod process;
 mod program;
 mod sandbox;
 mod vcenter;
 
 pub use eventually::eventually;
+pub use operator::{Operator, binary};
 pub use program::{Failure, Program};
 pub use sandbox::{Namespace, Sandbox};
 pub use vcenter::VCenter;

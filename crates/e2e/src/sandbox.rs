@@ -95,6 +95,18 @@ impl Sandbox {
         Program::of_sandbox(&["kubectl"]).with(&self.environment)
     }
 
+    /// Installs Drover's kinds.
+    pub fn install_kinds(&self) {
+        let kubectl = self.kubectl();
+        let bases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/crd/bases");
+        for arguments in [
+            &["apply", "--server-side", "-f", text(&bases)][..],
+            &["wait", "--for=condition=Established", "crd", "--all", "--timeout=20s"],
+        ] {
+            kubectl.run(arguments).unwrap_or_else(|failure| panic!("{failure}"));
+        }
+    }
+
     /// Makes a namespace for one test.
     #[must_use]
     pub fn namespace(&self, name: &str) -> Namespace {

@@ -11,7 +11,8 @@ use drover_e2e::process;
 /// Starts the demo, and returns it with all that it printed and the folder of its sandbox, once it waits for Ctrl-C.
 fn demo() -> (Child, String, PathBuf) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut demo = Command::new(root.join("hack/demo.sh")).stdout(Stdio::piped()).spawn().unwrap();
+    let mut demo = Command::new(root.join("hack/demo.sh"));
+    let mut demo = demo.env("DROVER", drover_e2e::binary()).stdout(Stdio::piped()).spawn().unwrap();
     let mut shown = String::new();
     for line in BufReader::new(demo.stdout.take().unwrap()).lines() {
         shown += &line.unwrap();
@@ -26,10 +27,15 @@ fn demo() -> (Child, String, PathBuf) {
 }
 
 #[test]
-fn the_demo_shows_a_group_and_ends_clean_on_ctrl_c() {
+fn the_demo_runs_a_group_heals_a_machine_and_ends_clean_on_ctrl_c() {
     let (mut demo, shown, dir) = demo();
-    assert!(shown.contains("vmgroup.vm.codeconnect.vmworld.com/vmgroup-sample created"), "{shown}");
-    assert!(shown.contains("/DC0/vm/vm-operator/vm-operator-template"), "{shown}");
+    assert!(shown.contains("successfully reconciled VmGroup"), "{shown}");
+    assert_eq!(
+        shown.matches("/vmgroup-sample-replica-").count(),
+        5,
+        "three are listed, one powered off and healed: {shown}"
+    );
+    assert!(shown.contains("healed: "), "{shown}");
     assert!(!process::of_folder(&dir).is_empty());
     process::signal(demo.id(), "INT");
     assert!(demo.wait().unwrap().success());

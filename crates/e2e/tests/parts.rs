@@ -27,11 +27,8 @@ fn sandbox() -> &'static Sandbox {
 
 /// A namespace in a cluster that knows Drover's kinds.
 fn namespace_with_crds(name: &str) -> Namespace {
-    let namespace = sandbox().namespace(name);
-    let bases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/crd/bases");
-    namespace.kubectl(&["apply", "--server-side", "-f", bases.to_str().unwrap()]).unwrap();
-    namespace.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=20s"]).unwrap();
-    namespace
+    sandbox().install_kinds();
+    sandbox().namespace(name)
 }
 
 #[test]

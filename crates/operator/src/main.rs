@@ -4,21 +4,36 @@
 //! `drover-core` what to do, and do it; nothing is decided here.
 
 mod crds;
+mod environment;
+mod group;
+mod run;
+mod vcenter;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{env, error::Error, path::PathBuf, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
 
 /// Runs groups of virtual machines on VMware vSphere, declared as Kubernetes resources.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(version, after_help = ENVIRONMENT)]
 struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    run: RunFlags,
 }
+
+const ENVIRONMENT: &str = "\
+Without a command, it runs the operator.
+The cluster is the one that KUBECONFIG names, or the pod's own. The vCenter is the one that VC_HOST, VC_USER and VC_PASS
+name (or GOVMOMI_URL, GOVMOMI_USERNAME and GOVMOMI_PASSWORD); its certificate is checked against the machine's own
+authorities, or those in the file VC_CA_FILE. RUST_LOG=debug says more.";
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run the operator until it is told to stop.
+    Run(RunFlags),
     /// Print the custom resource definitions, to apply with `kubectl apply --server-side -f -`.
     Crds {
         /// Write each into a file `<group>_<plural>.yaml` of this folder instead.
@@ -27,10 +42,20 @@ enum Command {
     },
 }
 
+#[derive(Args)]
+struct RunFlags {
+    /// Connect to vCenter without checking its certificate: anybody on the way can read the password.
+    #[arg(long)]
+    insecure: bool,
+}
+
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
-        Command::Crds { output_dir: Some(dir) } => crds::write(&dir),
-        Command::Crds { output_dir: None } => crds::print(),
+    let arguments = Arguments::parse_from(env::args().map(|argument| with_two_dashes(&argument)));
+    let outcome = match arguments.command {
+        Some(Command::Crds { output_dir: Some(dir) }) => crds::write(&dir).map_err(Into::into),
+        Some(Command::Crds { output_dir: None }) => crds::print().map_err(Into::into),
+        Some(Command::Run(flags)) => run(&flags),
+        None => run(&arguments.run),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -38,5 +63,20 @@ fn main() -> ExitCode {
             eprintln!("drover: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn run(flags: &RunFlags) -> Result<(), Box<dyn Error>> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube=warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    Ok(runtime.block_on(run::run(flags.insecure))?)
+}
+
+/// Go's flags have one dash, and so people write them: `-insecure`.
+fn with_two_dashes(argument: &str) -> String {
+    match argument.strip_prefix('-') {
+        Some(flag) if flag.len() > 1 && !flag.starts_with('-') => format!("--{flag}"),
+        _ => argument.to_owned(),
     }
 }

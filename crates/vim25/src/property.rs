@@ -15,7 +15,7 @@ pub struct Property<O, T> {
 }
 
 /// A property of `O`, whatever the type of its value.
-pub trait PropertyPath<O> {
+pub trait PropertyPath<O>: Send + Sync {
     /// The path on the wire, such as `config.hardware.numCPU`.
     fn path(&self) -> &'static str;
 }

@@ -1,0 +1,216 @@
+//! What a group names, found in vCenter: where its machines go and what they are made from.
+
+use drover_api::{
+    VmGroupSpec,
+    vmgroup::{CloneMode, Text},
+};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use vim25::{
+    Client, Inventory, LookupError, ManagedObject, ManagedObjectReference,
+    enums::VirtualDeviceConfigSpecOperation,
+    props::{cluster_compute_resource, virtual_machine},
+    refs::{
+        ClusterComputeResourceRef, DatacenterRef, DatastoreRef, FolderRef, HostSystemRef, NetworkRef, ResourcePoolRef,
+        VirtualMachineRef, VirtualMachineSnapshotRef,
+    },
+    types::{
+        AnyVirtualDevice, AnyVirtualDeviceBackingInfo, VirtualDeviceConfigSpec, VirtualEthernetCard,
+        VirtualEthernetCardNetworkBackingInfo,
+    },
+};
+
+/// The folder that the seed operator's users make for it.
+const DEFAULT_FOLDER: &str = "vm-operator";
+
+/// Where the group's folder is.
+#[derive(Clone, Debug)]
+pub struct Base {
+    pub datacenter: DatacenterRef,
+    pub folder: FolderRef,
+}
+
+/// What the group's machines are made from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub template: VirtualMachineRef,
+    pub pool: ResourcePoolRef,
+    pub datastore: Option<DatastoreRef>,
+    pub hosts: Vec<HostSystemRef>,
+    /// The template's snapshot, for linked clones.
+    pub snapshot: Option<VirtualMachineSnapshotRef>,
+    /// Changes that put the network cards where they belong.
+    pub cards: Vec<VirtualDeviceConfigSpec>,
+    pub user_data: Option<String>,
+    pub metadata: Option<String>,
+}
+
+/// Why something that the group names can't be used, as a sentence that names the field.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    #[error("spec.{0}: {1}")]
+    Lookup(&'static str, LookupError),
+    #[error("spec.{0}: {1}")]
+    Field(&'static str, String),
+}
+
+pub async fn base(inventory: &Inventory, spec: &VmGroupSpec) -> Result<Base, Unusable> {
+    let placement = &spec.placement;
+    let datacenter = match &placement.datacenter {
+        Some(name) => inventory.find(None, name).await,
+        None => inventory.default_datacenter().await,
+    };
+    let datacenter = datacenter.map_err(|error| Unusable::Lookup("placement.datacenter", error))?;
+    let name = placement.folder.as_deref().unwrap_or(DEFAULT_FOLDER);
+    let folder = inventory.find(Some(datacenter.reference()), name).await;
+    Ok(Base { folder: folder.map_err(|error| Unusable::Lookup("placement.folder", error))?, datacenter })
+}
+
+pub async fn source(
+    client: &Client,
+    inventory: &Inventory,
+    secrets: &Api<Secret>,
+    base: &Base,
+    spec: &VmGroupSpec,
+) -> Result<Source, Unusable> {
+    let below = Some(base.datacenter.reference());
+    let template = template(inventory, below, &spec.template).await?;
+    let placement = &spec.placement;
+    let datastore = match &placement.datastore {
+        Some(name) => {
+            Some(inventory.find(below, name).await.map_err(|error| Unusable::Lookup("placement.datastore", error))?)
+        }
+        None => None,
+    };
+    let mut hosts = Vec::new();
+    for name in &placement.hosts {
+        hosts.push(inventory.find(below, name).await.map_err(|error| Unusable::Lookup("placement.hosts", error))?);
+    }
+    let (user_data, metadata) = match &spec.guest.cloud_init {
+        Some(cloud_init) => {
+            (text(secrets, cloud_init.user_data.as_ref()).await?, text(secrets, cloud_init.metadata.as_ref()).await?)
+        }
+        None => (None, None),
+    };
+    Ok(Source {
+        pool: pool(client, inventory, base, spec).await?,
+        snapshot: snapshot(client, &template, spec).await?,
+        cards: cards(client, inventory, below, &template, spec).await?,
+        template,
+        datastore,
+        hosts,
+        user_data,
+        metadata,
+    })
+}
+
+async fn template(
+    inventory: &Inventory,
+    below: Option<&ManagedObjectReference>,
+    name: &str,
+) -> Result<VirtualMachineRef, Unusable> {
+    if let Some(moref) = name.strip_prefix("moref:") {
+        return Ok(VirtualMachineRef::new(moref));
+    }
+    inventory.find(below, name).await.map_err(|error| Unusable::Lookup("template", error))
+}
+
+async fn pool(
+    client: &Client,
+    inventory: &Inventory,
+    base: &Base,
+    spec: &VmGroupSpec,
+) -> Result<ResourcePoolRef, Unusable> {
+    let below = Some(base.datacenter.reference());
+    let placement = &spec.placement;
+    if let Some(name) = &placement.resource_pool {
+        return inventory.find(below, name).await.map_err(|error| Unusable::Lookup("placement.resourcePool", error));
+    }
+    let Some(name) = &placement.cluster else {
+        let pool = inventory.default_resource_pool(&base.datacenter).await;
+        return pool.map_err(|error| Unusable::Lookup("placement.resourcePool", error));
+    };
+    let failed = |error| Unusable::Lookup("placement.cluster", error);
+    let cluster: ClusterComputeResourceRef = inventory.find(below, name).await.map_err(failed)?;
+    let pool = client
+        .property(&cluster, cluster_compute_resource::RESOURCE_POOL)
+        .await
+        .map_err(|error| failed(error.into()))?;
+    pool.ok_or_else(|| Unusable::Field("placement.cluster", format!("{name} has no resource pool")))
+}
+
+async fn snapshot(
+    client: &Client,
+    template: &VirtualMachineRef,
+    spec: &VmGroupSpec,
+) -> Result<Option<VirtualMachineSnapshotRef>, Unusable> {
+    if spec.clone.mode == CloneMode::Full {
+        return Ok(None);
+    }
+    let found = client.property(template, virtual_machine::SNAPSHOT).await;
+    let found = found.map_err(|error| Unusable::Lookup("template", error.into()))?;
+    match found.and_then(|snapshots| snapshots.current_snapshot) {
+        Some(snapshot) => Ok(Some(snapshot)),
+        None => Err(Unusable::Field(
+            "clone.mode",
+            format!("{} has no snapshot to link to: make one, or use Full", spec.template),
+        )),
+    }
+}
+
+async fn cards(
+    client: &Client,
+    inventory: &Inventory,
+    below: Option<&ManagedObjectReference>,
+    template: &VirtualMachineRef,
+    spec: &VmGroupSpec,
+) -> Result<Vec<VirtualDeviceConfigSpec>, Unusable> {
+    if spec.networks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let devices = client.property(template, virtual_machine::CONFIG_HARDWARE_DEVICE).await;
+    let devices = devices.map_err(|error| Unusable::Lookup("template", error.into()))?.unwrap_or_default();
+    let present: Vec<_> =
+        devices.into_iter().filter(|device| device.downcast_ref::<VirtualEthernetCard>().is_some()).collect();
+    if present.len() < spec.networks.len() {
+        let has = format!("{} has {} network cards for {} networks", spec.template, present.len(), spec.networks.len());
+        return Err(Unusable::Field("networks", has));
+    }
+    let mut changes = Vec::new();
+    for (name, device) in spec.networks.iter().zip(present) {
+        let network: NetworkRef =
+            inventory.find(below, name).await.map_err(|error| Unusable::Lookup("networks", error))?;
+        changes.push(connect(device, name, network)?);
+    }
+    Ok(changes)
+}
+
+fn connect(mut device: AnyVirtualDevice, name: &str, network: NetworkRef) -> Result<VirtualDeviceConfigSpec, Unusable> {
+    if network.reference().type_name() != NetworkRef::TYPE {
+        let kind = network.reference().type_name();
+        return Err(Unusable::Field("networks", format!("{name} is a {kind}; only standard port groups can be used")));
+    }
+    let mut backing = VirtualEthernetCardNetworkBackingInfo { network: Some(network), ..Default::default() };
+    name.rsplit('/').next().unwrap_or(name).clone_into(&mut backing.device_name);
+    device.backing = Some(AnyVirtualDeviceBackingInfo::VirtualEthernetCardNetworkBackingInfo(Box::new(backing)));
+    Ok(VirtualDeviceConfigSpec {
+        operation: Some(VirtualDeviceConfigSpecOperation::Edit),
+        device,
+        ..Default::default()
+    })
+}
+
+async fn text(secrets: &Api<Secret>, text: Option<&Text>) -> Result<Option<String>, Unusable> {
+    let Some(text) = text else { return Ok(None) };
+    let Some(reference) = &text.secret_key_ref else { return Ok(text.inline.clone()) };
+    let unusable = |why: String| Unusable::Field("guest.cloudInit", why);
+    let secret = secrets
+        .get(&reference.name)
+        .await
+        .map_err(|error| unusable(format!("the Secret {}: {error}", reference.name)))?;
+    let bytes = secret.data.and_then(|mut data| data.remove(&reference.key));
+    let bytes = bytes.ok_or_else(|| unusable(format!("the Secret {} has no key {}", reference.name, reference.key)))?;
+    let text =
+        String::from_utf8(bytes.0).map_err(|_| unusable(format!("the key {} is not UTF-8 text", reference.key)))?;
+    Ok(Some(text))
+}

@@ -1,0 +1,227 @@
+//! What vCenter has told: machines, folders and tasks as they are, in memory.
+
+use std::collections::{BTreeSet, HashMap};
+
+use drover_core::group::{Hardware, HotAdd, Power, Timestamp};
+use vim25::{
+    LocalizedMethodFault, ManagedObjectReference, Result,
+    enums::{TaskInfoState, VirtualMachinePowerState},
+    props::{folder, task, virtual_machine as vm},
+    types::{ObjectUpdate, PropertySpec},
+};
+
+use super::marker::Marker;
+
+/// A group by its namespace and name.
+pub type GroupKey = (String, String);
+
+/// A machine as vCenter last told of it.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    pub name: String,
+    pub parent: Option<ManagedObjectReference>,
+    pub marker: Option<Marker>,
+    pub hardware: Hardware,
+    pub hot_add: HotAdd,
+    pub power: Power,
+    pub tools_running: bool,
+    pub address: Option<String>,
+    /// Since when it has been powered on, its tools have run and it has had an address, as seen from here.
+    pub since: Since,
+    pub created: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Since {
+    pub on: Option<Timestamp>,
+    pub tools: Option<Timestamp>,
+    pub address: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Folder {
+    pub name: String,
+    pub parent: Option<ManagedObjectReference>,
+    pub children: usize,
+}
+
+/// How a task ended.
+#[derive(Clone, Debug)]
+pub enum Ended {
+    Done,
+    Failed(LocalizedMethodFault),
+}
+
+#[derive(Debug, Default)]
+pub struct Mirror {
+    pub machines: HashMap<ManagedObjectReference, Machine>,
+    pub folders: HashMap<ManagedObjectReference, Folder>,
+    /// The tasks that have ended. Those that run are in whoever submitted them.
+    pub tasks: HashMap<ManagedObjectReference, Ended>,
+    /// The tasks that run, with the object that each runs on.
+    pub running: HashMap<ManagedObjectReference, ManagedObjectReference>,
+    /// Whose tasks they are, as far as they were submitted from here.
+    pub submitters: HashMap<ManagedObjectReference, GroupKey>,
+}
+
+/// The properties that the mirror is made from.
+pub fn properties() -> Vec<PropertySpec> {
+    vec![
+        PropertySpec::of(&[
+            &vm::NAME,
+            &vm::PARENT,
+            &vm::CONFIG_EXTRA_CONFIG,
+            &vm::CONFIG_CHANGE_VERSION,
+            &vm::CONFIG_HARDWARE_NUM_CPU,
+            &vm::CONFIG_HARDWARE_MEMORY_MB,
+            &vm::CONFIG_CPU_HOT_ADD_ENABLED,
+            &vm::CONFIG_MEMORY_HOT_ADD_ENABLED,
+            &vm::RUNTIME_POWER_STATE,
+            &vm::GUEST_TOOLS_RUNNING_STATUS,
+            &vm::GUEST_IP_ADDRESS,
+        ]),
+        PropertySpec::of(&[&folder::NAME, &folder::PARENT, &folder::CHILD_ENTITY]),
+    ]
+}
+
+/// The properties of tasks.
+pub fn task_properties() -> Vec<PropertySpec> {
+    vec![PropertySpec::of(&[&task::INFO])]
+}
+
+/// What a change of the mirror asks for.
+#[derive(Debug, Default)]
+pub struct Consequences {
+    /// Groups to plan again.
+    pub groups: BTreeSet<GroupKey>,
+    /// Machines whose hardware has to be read again: vCenter told that it changed, and not to what.
+    pub reread: Vec<ManagedObjectReference>,
+}
+
+impl Mirror {
+    pub fn change(&mut self, mut update: ObjectUpdate, now: Timestamp, then: &mut Consequences) -> Result<()> {
+        match update.obj.type_name() {
+            "VirtualMachine" => self.change_machine(&mut update, now, then),
+            "Task" => self.change_task(&mut update, then),
+            _ => self.change_folder(&mut update, then),
+        }
+    }
+
+    pub fn remove(&mut self, object: &ManagedObjectReference, then: &mut Consequences) {
+        if let Some(machine) = self.machines.remove(object) {
+            then.groups.extend(machine.marker.map(|marker| marker.owner));
+        }
+        if let Some(folder) = self.folders.remove(object) {
+            then.groups.extend(group_of_folder(&folder.name));
+        }
+        self.tasks.remove(object);
+        self.running.remove(object);
+        then.groups.extend(self.submitters.remove(object));
+    }
+
+    fn change_machine(&mut self, update: &mut ObjectUpdate, now: Timestamp, then: &mut Consequences) -> Result<()> {
+        let known = self.machines.contains_key(&update.obj);
+        let machine = self.machines.entry(update.obj.clone()).or_insert_with(|| Machine {
+            name: String::new(),
+            parent: None,
+            marker: None,
+            hardware: Hardware { cpus: 0, memory_mib: 0 },
+            hot_add: HotAdd::default(),
+            power: Power::Off,
+            tools_running: false,
+            address: None,
+            since: Since::default(),
+            created: now,
+        });
+        if let Some(name) = update.take(vm::NAME)? {
+            machine.name = name.unwrap_or_default();
+        }
+        if let Some(parent) = update.take(vm::PARENT)? {
+            machine.parent = parent.map(Into::into);
+        }
+        if let Some(keys) = update.take(vm::CONFIG_EXTRA_CONFIG)? {
+            machine.marker = Marker::read(&keys.unwrap_or_default());
+        }
+        let cpus = update.take(vm::CONFIG_HARDWARE_NUM_CPU)?.flatten();
+        let memory = update.take(vm::CONFIG_HARDWARE_MEMORY_MB)?.flatten();
+        let has_hardware = cpus.is_some() || memory.is_some();
+        if let Some(cpus) = cpus {
+            machine.hardware.cpus = u32::try_from(cpus).unwrap_or(0);
+        }
+        if let Some(memory) = memory {
+            machine.hardware.memory_mib = u64::try_from(memory).unwrap_or(0);
+        }
+        if let Some(enabled) = update.take(vm::CONFIG_CPU_HOT_ADD_ENABLED)? {
+            machine.hot_add.cpus = enabled.unwrap_or(false);
+        }
+        if let Some(enabled) = update.take(vm::CONFIG_MEMORY_HOT_ADD_ENABLED)? {
+            machine.hot_add.memory = enabled.unwrap_or(false);
+        }
+        if update.take(vm::CONFIG_CHANGE_VERSION)?.is_some() && known && !has_hardware {
+            then.reread.push(update.obj.clone());
+        }
+        if let Some(power) = update.take(vm::RUNTIME_POWER_STATE)? {
+            machine.power = match power {
+                Some(VirtualMachinePowerState::PoweredOn) => Power::On,
+                Some(VirtualMachinePowerState::Suspended) => Power::Suspended,
+                _ => Power::Off,
+            };
+        }
+        if let Some(tools) = update.take(vm::GUEST_TOOLS_RUNNING_STATUS)? {
+            machine.tools_running = tools.as_deref() == Some("guestToolsRunning");
+        }
+        if let Some(address) = update.take(vm::GUEST_IP_ADDRESS)? {
+            machine.address = address.filter(|address| !address.is_empty());
+        }
+        machine.since.note(machine.power, machine.tools_running, machine.address.is_some(), now);
+        then.groups.extend(machine.marker.as_ref().map(|marker| marker.owner.clone()));
+        Ok(())
+    }
+
+    fn change_folder(&mut self, update: &mut ObjectUpdate, then: &mut Consequences) -> Result<()> {
+        let folder = self.folders.entry(update.obj.clone()).or_default();
+        if let Some(name) = update.take(folder::NAME)? {
+            folder.name = name.unwrap_or_default();
+        }
+        if let Some(parent) = update.take(folder::PARENT)? {
+            folder.parent = parent.map(Into::into);
+        }
+        if let Some(children) = update.take(folder::CHILD_ENTITY)? {
+            folder.children = children.map_or(0, |children| children.len());
+        }
+        then.groups.extend(group_of_folder(&folder.name));
+        Ok(())
+    }
+
+    fn change_task(&mut self, update: &mut ObjectUpdate, then: &mut Consequences) -> Result<()> {
+        let Some(Some(info)) = update.take(task::INFO)? else { return Ok(()) };
+        let ended = match info.state {
+            TaskInfoState::Success => Ended::Done,
+            TaskInfoState::Error => Ended::Failed(info.error.unwrap_or_default()),
+            _ => {
+                self.running.extend(info.entity.map(|entity| (update.obj.clone(), entity.into())));
+                return Ok(());
+            }
+        };
+        self.running.remove(&update.obj);
+        self.tasks.insert(update.obj.clone(), ended);
+        then.groups.extend(self.submitters.remove(&update.obj));
+        Ok(())
+    }
+}
+
+impl Since {
+    fn note(&mut self, power: Power, tools: bool, address: bool, now: Timestamp) {
+        let begin = |since: Option<Timestamp>, holds: bool| if holds { since.or(Some(now)) } else { None };
+        let on = power == Power::On;
+        self.on = begin(self.on, on);
+        self.tools = begin(self.tools, on && tools);
+        self.address = begin(self.address, on && address);
+    }
+}
+
+/// The group that a folder of this name is for, unless its name was cut.
+fn group_of_folder(name: &str) -> Option<GroupKey> {
+    let (namespace, name) = name.split_once('.')?;
+    Some((namespace.to_owned(), name.to_owned()))
+}

@@ -1,0 +1,190 @@
+//! One live vCenter: its session, and the mirror of what it tells.
+
+pub mod marker;
+pub mod mirror;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use drover_core::group::Timestamp;
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+use vim25::{
+    Client, Collector, Event, Inventory, ManagedObjectReference, Scope, Update, Updates, Watch,
+    props::virtual_machine as vm,
+    refs::{FolderRef, TaskRef},
+    types::{ObjectSpec, PropertyFilterSpec, PropertySpec},
+};
+
+use mirror::{Consequences, GroupKey, Mirror};
+
+/// Whose turn it is to plan again.
+#[derive(Clone, Debug)]
+pub enum Trigger {
+    Group(GroupKey),
+    All,
+}
+
+/// A vCenter that is followed.
+#[derive(Debug)]
+pub struct Live {
+    pub client: Client,
+    pub inventory: Inventory,
+    mirror: Mutex<Mirror>,
+    /// Why the mirror can't be trusted, if it can't.
+    away: Mutex<Option<String>>,
+    triggers: mpsc::UnboundedSender<Trigger>,
+}
+
+impl Live {
+    /// Begins to follow a vCenter. `triggers` says which groups its changes concern.
+    pub fn start(client: Client, triggers: mpsc::UnboundedSender<Trigger>) -> Arc<Self> {
+        let live = Arc::new(Self {
+            inventory: Inventory::new(client.clone()),
+            client,
+            mirror: Mutex::default(),
+            away: Mutex::new(Some("vCenter has not been read yet".to_owned())),
+            triggers,
+        });
+        tokio::spawn(follow(Arc::clone(&live)));
+        live
+    }
+
+    pub fn mirror(&self) -> MutexGuard<'_, Mirror> {
+        self.mirror.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why vCenter can't be worked with now, if it can't.
+    pub fn away(&self) -> Option<String> {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes whose task it is, so that its end brings the group's next plan.
+    pub fn submitted(&self, task: &TaskRef, group: &GroupKey) {
+        let reference: ManagedObjectReference = task.clone().into();
+        let mut mirror = self.mirror();
+        if mirror.tasks.contains_key(&reference) {
+            self.trigger(Trigger::Group(group.clone()));
+        } else {
+            mirror.submitters.insert(reference, group.clone());
+        }
+    }
+
+    /// Takes up what was seen in a folder, and has its group plan again.
+    pub fn found_in(&self, folder: &FolderRef, children: usize, group: &GroupKey) {
+        if let Some(folder) = self.mirror().folders.get_mut(&ManagedObjectReference::from(folder.clone())) {
+            folder.children = children;
+        }
+        self.trigger(Trigger::Group(group.clone()));
+    }
+
+    fn trigger(&self, trigger: Trigger) {
+        // The receiver lives as long as the operator.
+        let _ = self.triggers.send(trigger);
+    }
+
+    fn set_away(&self, why: Option<String>) {
+        *self.away.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        self.trigger(Trigger::All);
+    }
+
+    async fn take_up(&self, updates: Vec<Update>, awaited: &mut usize) {
+        let now = Timestamp::now();
+        let mut then = Consequences::default();
+        for update in updates {
+            match update {
+                Update::Changed { update, .. } => {
+                    let object = update.obj.clone();
+                    if let Err(error) = self.mirror().change(update, now, &mut then) {
+                        warn!(%object, %error, "vCenter told something that can't be read");
+                    }
+                }
+                Update::Gone { object, .. } => self.mirror().remove(&object, &mut then),
+                Update::Missing { missing, .. } => {
+                    warn!(object = %missing.obj, fault = %missing.fault, "an object can't be read");
+                }
+                Update::Failed { error, .. } => self.set_away(Some(error.to_string())),
+                Update::Synced { .. } => {
+                    *awaited = awaited.saturating_sub(1);
+                    if *awaited == 0 {
+                        info!(vcenter = %self.client.endpoint(), "vCenter is mirrored");
+                        self.set_away(None);
+                    }
+                }
+            }
+        }
+        if !then.reread.is_empty() {
+            self.reread_hardware(std::mem::take(&mut then.reread), &mut then).await;
+        }
+        for group in then.groups {
+            self.trigger(Trigger::Group(group));
+        }
+    }
+
+    /// Not every vCenter tells what the hardware changed to.
+    async fn reread_hardware(&self, machines: Vec<ManagedObjectReference>, then: &mut Consequences) {
+        let object_set = machines.into_iter().map(|obj| ObjectSpec { obj, ..ObjectSpec::default() }).collect();
+        let prop_set = vec![PropertySpec::of(&[&vm::CONFIG_HARDWARE_NUM_CPU, &vm::CONFIG_HARDWARE_MEMORY_MB])];
+        let filter = PropertyFilterSpec { prop_set, object_set, report_missing_objects_in_results: Some(true) };
+        let found = match self.client.retrieve(vec![filter]).await {
+            Ok(found) => found,
+            // Whatever it was, the stream meets it too, and everything is read again after it.
+            Err(error) => return warn!(%error, "hardware could not be read again"),
+        };
+        let now = Timestamp::now();
+        for content in found {
+            let mut update = vim25::types::ObjectUpdate { obj: content.obj, ..Default::default() };
+            update.change_set = content
+                .prop_set
+                .into_iter()
+                .map(|property| vim25::types::PropertyChange {
+                    name: property.name,
+                    val: Some(property.val),
+                    ..Default::default()
+                })
+                .collect();
+            if let Err(error) = self.mirror().change(update, now, then) {
+                warn!(%error, "hardware could not be read again");
+            }
+        }
+    }
+}
+
+/// Follows vCenter for as long as the operator runs.
+async fn follow(live: Arc<Live>) {
+    let (root, tasks) = loop {
+        match live.client.content().await {
+            Ok(content) => break (content.root_folder, content.task_manager),
+            Err(error) => {
+                warn!(%error, "vCenter can't be reached");
+                live.set_away(Some(error.to_string()));
+                tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+            }
+        }
+    };
+    let (collector, updates) = Collector::start(live.client.clone());
+    let scope = Scope::Container { root: root.into(), recursive: true };
+    collector.watch(Watch { scope, properties: mirror::properties() });
+    let mut awaited = 1;
+    if let Some(tasks) = tasks {
+        let scope = Scope::Listed { by: tasks.into(), path: "recentTask".to_owned() };
+        collector.watch(Watch { scope, properties: mirror::task_properties() });
+        awaited += 1;
+    }
+    read(&live, updates, awaited).await;
+    drop(collector);
+}
+
+async fn read(live: &Live, mut updates: Updates, watches: usize) {
+    let mut awaited = watches;
+    while let Some(event) = updates.next().await {
+        match event {
+            Event::Updates(updates) => live.take_up(updates, &mut awaited).await,
+            Event::Down(error) => {
+                warn!(%error, "vCenter is away");
+                awaited = watches;
+                live.set_away(Some(error.to_string()));
+            }
+            Event::Up => info!("vCenter is back"),
+        }
+    }
+}
