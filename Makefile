@@ -35,6 +35,8 @@ $(SANDBOX): $(SANDBOX_SOURCES)
 demo: build ## show the main job on a sandbox, until Ctrl-C
 	@hack/demo.sh
 
+# End-to-end tests wait more than they work.
+test: export RUST_TEST_THREADS ?= 6
 test: $(SANDBOX) ## run all tests, the end-to-end ones on a sandbox
 	@cargo test --workspace --locked
 

@@ -102,20 +102,15 @@ impl Memory {
     }
 
     /// Takes up the tasks that have ended.
-    pub fn learn(&mut self, mirror: &Mirror, now: Timestamp, draw: u64) {
-        let ended: Vec<_> = self
-            .tasks
-            .keys()
-            .filter_map(|task| {
-                let ended = mirror.tasks.get(&ManagedObjectReference::from(task.clone()))?;
-                Some((task.clone(), ended.clone()))
-            })
-            .collect();
-        for (task, ended) in ended {
+    pub fn learn(&mut self, mirror: &mut Mirror, now: Timestamp, draw: u64) {
+        let submitted: Vec<_> = self.tasks.keys().cloned().collect();
+        for task in submitted {
+            let Some(ended) = mirror.end_of(&task.clone().into()) else { continue };
             let Some(work) = self.tasks.remove(&task) else { continue };
             match ended {
                 Ended::Done => self.succeeded(&work),
                 Ended::Failed(fault) => self.failed(&work, &Error::from(fault), now, draw),
+                Ended::Unseen => {}
             }
         }
     }

@@ -28,6 +28,7 @@ use kube::{
 use serde_json::json;
 use tokio::sync::Mutex as AsyncMutex;
 use tracing::{info, warn};
+use vim25::refs::VirtualMachineRef;
 
 use crate::vcenter::Live;
 use act::{Scene, Submitted};
@@ -64,6 +65,8 @@ struct Group {
 #[derive(Clone)]
 struct Found {
     base: Base,
+    /// The template, if there is one: clones of it may be on their way.
+    template: Option<VirtualMachineRef>,
     source: Option<Source>,
 }
 
@@ -130,6 +133,10 @@ async fn advance(context: &Context, group: &VmGroup, desired: &Desired, state: &
     state.memory.turn_to(generation);
     let found = match dereference(context, group, generation, state).await {
         Ok(found) => found,
+        // Without its place and without machines, a group that is being deleted has nothing left to wait for.
+        Err(_) if desired.deletion.is_some() && !has_machines(context, desired) => {
+            return (Plan { settled: true, ..nothing() }, Trouble::None);
+        }
         Err(unusable) => return (nothing(), Trouble::NotFound(unusable.to_string())),
     };
     let now = Timestamp::now();
@@ -164,6 +171,12 @@ async fn advance(context: &Context, group: &VmGroup, desired: &Desired, state: &
     (plan, trouble)
 }
 
+fn has_machines(context: &Context, desired: &Desired) -> bool {
+    let mirror = context.live.mirror();
+    let mut markers = mirror.machines.values().filter_map(|machine| machine.marker.as_ref());
+    markers.any(|marker| marker.group == desired.uid && marker.cluster == context.cluster)
+}
+
 async fn dereference(
     context: &Context,
     group: &VmGroup,
@@ -180,7 +193,8 @@ async fn dereference(
         return Err(Unusable::Field("vcenter", why));
     }
     let base = source::base(&context.live.inventory, &group.spec).await?;
-    let found = Found { base, source: None };
+    let template = source::template(&context.live.inventory, &base, &group.spec.template).await.ok();
+    let found = Found { base, template, source: None };
     state.found = Some((generation, found.clone()));
     Ok(found)
 }
@@ -198,12 +212,9 @@ fn observe(
     found: &Found,
     now: Timestamp,
 ) -> (Observed, Option<vim25::ManagedObjectReference>) {
-    let place = Place {
-        base: found.base.folder.clone(),
-        template: found.source.as_ref().map(|source| source.template.clone().into()),
-    };
-    let mirror = context.live.mirror();
-    state.memory.learn(&mirror, now, context.chance.hash_one(now));
+    let place = Place { base: found.base.folder.clone(), template: found.template.clone().map(Into::into) };
+    let mut mirror = context.live.mirror();
+    state.memory.learn(&mut mirror, now, context.chance.hash_one(now));
     let observed = state.memory.observe(desired, group.spec.readiness, &mirror, &place, &context.cluster);
     (observed, place.group_folder(desired, &mirror))
 }

@@ -74,7 +74,7 @@ pub async fn source(
     spec: &VmGroupSpec,
 ) -> Result<Source, Unusable> {
     let below = Some(base.datacenter.reference());
-    let template = template(inventory, below, &spec.template).await?;
+    let template = template(inventory, base, &spec.template).await?;
     let placement = &spec.placement;
     let datastore = match &placement.datastore {
         Some(name) => {
@@ -104,15 +104,13 @@ pub async fn source(
     })
 }
 
-async fn template(
-    inventory: &Inventory,
-    below: Option<&ManagedObjectReference>,
-    name: &str,
-) -> Result<VirtualMachineRef, Unusable> {
+/// The template that a group names.
+pub async fn template(inventory: &Inventory, base: &Base, name: &str) -> Result<VirtualMachineRef, Unusable> {
     if let Some(moref) = name.strip_prefix("moref:") {
         return Ok(VirtualMachineRef::new(moref));
     }
-    inventory.find(below, name).await.map_err(|error| Unusable::Lookup("template", error))
+    let found = inventory.find(Some(base.datacenter.reference()), name).await;
+    found.map_err(|error| Unusable::Lookup("template", error))
 }
 
 async fn pool(

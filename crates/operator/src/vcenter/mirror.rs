@@ -50,17 +50,19 @@ pub struct Folder {
 pub enum Ended {
     Done,
     Failed(LocalizedMethodFault),
+    /// vCenter has dropped the task before its end was seen. What it did, the world shows.
+    Unseen,
 }
 
 #[derive(Debug, Default)]
 pub struct Mirror {
     pub machines: HashMap<ManagedObjectReference, Machine>,
     pub folders: HashMap<ManagedObjectReference, Folder>,
-    /// The tasks that have ended. Those that run are in whoever submitted them.
+    /// The tasks that have ended.
     pub tasks: HashMap<ManagedObjectReference, Ended>,
     /// The tasks that run, with the object that each runs on.
     pub running: HashMap<ManagedObjectReference, ManagedObjectReference>,
-    /// Whose tasks they are, as far as they were submitted from here.
+    /// Whose tasks they are that were submitted from here, until their end is taken up.
     pub submitters: HashMap<ManagedObjectReference, GroupKey>,
 }
 
@@ -114,9 +116,20 @@ impl Mirror {
         if let Some(folder) = self.folders.remove(object) {
             then.groups.extend(group_of_folder(&folder.name));
         }
-        self.tasks.remove(object);
         self.running.remove(object);
-        then.groups.extend(self.submitters.remove(object));
+        if let Some(group) = self.submitters.get(object) {
+            self.tasks.entry(object.clone()).or_insert(Ended::Unseen);
+            then.groups.insert(group.clone());
+        } else {
+            self.tasks.remove(object);
+        }
+    }
+
+    /// How a task ended, if it has. It is told once.
+    pub fn end_of(&mut self, task: &ManagedObjectReference) -> Option<Ended> {
+        let ended = self.tasks.remove(task)?;
+        self.submitters.remove(task);
+        Some(ended)
     }
 
     fn change_machine(&mut self, update: &mut ObjectUpdate, now: Timestamp, then: &mut Consequences) -> Result<()> {
@@ -205,7 +218,7 @@ impl Mirror {
         };
         self.running.remove(&update.obj);
         self.tasks.insert(update.obj.clone(), ended);
-        then.groups.extend(self.submitters.remove(&update.obj));
+        then.groups.extend(self.submitters.get(&update.obj).cloned());
         Ok(())
     }
 }

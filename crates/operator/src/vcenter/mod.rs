@@ -64,9 +64,8 @@ impl Live {
         let mut mirror = self.mirror();
         if mirror.tasks.contains_key(&reference) {
             self.trigger(Trigger::Group(group.clone()));
-        } else {
-            mirror.submitters.insert(reference, group.clone());
         }
+        mirror.submitters.insert(reference, group.clone());
     }
 
     /// Takes up what was seen in a folder, and has its group plan again.
