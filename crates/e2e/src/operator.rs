@@ -5,7 +5,6 @@ use std::{
     io,
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::OnceLock,
 };
 
 use crate::{Sandbox, VCenter};
@@ -34,17 +33,12 @@ impl Drop for Operator {
     }
 }
 
-/// The operator's binary, beside those of the tests, built as they are.
+/// The operator's binary, beside those of the tests. Testing the whole workspace builds it.
+#[must_use]
 pub fn binary() -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT
-        .get_or_init(|| {
-            let build =
-                Command::new(env!("CARGO")).args(["build", "--quiet", "--locked", "--package", "drover"]).status();
-            assert!(build.is_ok_and(|status| status.success()), "drover can be built");
-            let test = std::env::current_exe().expect("a test runs from a file");
-            // <target>/debug/deps/<test>
-            test.ancestors().nth(2).expect("tests are two folders deep").join("drover")
-        })
-        .clone()
+    let test = std::env::current_exe().expect("a test runs from a file");
+    // <target>/debug/deps/<test>
+    let path = test.ancestors().nth(2).expect("tests are two folders deep").join("drover");
+    assert!(path.exists(), "drover isn't built: `cargo build --package drover` builds it");
+    path
 }

@@ -139,11 +139,11 @@ impl Memory {
         self.machines.retain(is_there);
         self.shutdowns.retain(|id, _| is_there(id));
         let folder_busy = self.tasks.values().any(|work| matches!(work, Work::Folder(_)));
-        let folder = match folder.as_ref().and_then(|folder| mirror.folders.get(folder)) {
+        let folder = match folder.as_ref() {
             _ if folder_busy => Folder::Busy,
             None => Folder::Absent,
-            Some(folder) if folder.children == 0 => Folder::Empty,
-            Some(_) => Folder::Occupied,
+            Some(folder) if mirror.is_occupied(folder) => Folder::Occupied,
+            Some(_) => Folder::Empty,
         };
         let cloning: BTreeSet<_> = self
             .tasks

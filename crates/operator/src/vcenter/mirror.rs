@@ -42,7 +42,8 @@ pub struct Since {
 pub struct Folder {
     pub name: String,
     pub parent: Option<ManagedObjectReference>,
-    pub children: usize,
+    /// What vCenter showed in it when it was asked, that the mirror doesn't know.
+    pub found: usize,
 }
 
 /// How a task ended.
@@ -82,7 +83,7 @@ pub fn properties() -> Vec<PropertySpec> {
             &vm::GUEST_TOOLS_RUNNING_STATUS,
             &vm::GUEST_IP_ADDRESS,
         ]),
-        PropertySpec::of(&[&folder::NAME, &folder::PARENT, &folder::CHILD_ENTITY]),
+        PropertySpec::of(&[&folder::NAME, &folder::PARENT]),
     ]
 }
 
@@ -123,6 +124,14 @@ impl Mirror {
         } else {
             self.tasks.remove(object);
         }
+    }
+
+    /// Whether a folder has something in it, by what machines and folders say of their parents: vCenter tells of those at once,
+    /// and of a folder's own list not always.
+    pub fn is_occupied(&self, folder: &ManagedObjectReference) -> bool {
+        let machines = self.machines.values().map(|machine| machine.parent.as_ref());
+        let mut parents = machines.chain(self.folders.values().map(|folder| folder.parent.as_ref()));
+        parents.any(|parent| parent == Some(folder)) || self.folders.get(folder).is_some_and(|folder| folder.found > 0)
     }
 
     /// How a task ended, if it has. It is told once.
@@ -198,9 +207,6 @@ impl Mirror {
         }
         if let Some(parent) = update.take(folder::PARENT)? {
             folder.parent = parent.map(Into::into);
-        }
-        if let Some(children) = update.take(folder::CHILD_ENTITY)? {
-            folder.children = children.map_or(0, |children| children.len());
         }
         then.groups.extend(group_of_folder(&folder.name));
         Ok(())

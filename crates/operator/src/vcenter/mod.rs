@@ -71,7 +71,7 @@ impl Live {
     /// Takes up what was seen in a folder, and has its group plan again.
     pub fn found_in(&self, folder: &FolderRef, children: usize, group: &GroupKey) {
         if let Some(folder) = self.mirror().folders.get_mut(&ManagedObjectReference::from(folder.clone())) {
-            folder.children = children;
+            folder.found = children;
         }
         self.trigger(Trigger::Group(group.clone()));
     }

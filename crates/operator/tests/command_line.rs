@@ -1,0 +1,36 @@
+//! What `drover` says without a cluster or a vCenter.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+fn drover(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_drover")).args(arguments).env_clear().output().unwrap()
+}
+
+#[test]
+fn the_help_says_what_to_set_and_which_commands_there_are() {
+    let help = String::from_utf8(drover(&["--help"]).stdout).unwrap();
+    for word in ["run", "crds", "--insecure", "KUBECONFIG", "VC_HOST", "VC_CA_FILE"] {
+        assert!(help.contains(word), "{word} is missing:\n{help}");
+    }
+}
+
+#[test]
+fn the_printed_definitions_are_those_in_the_repo() {
+    let printed = String::from_utf8(drover(&["crds"]).stdout).unwrap();
+    let bases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/crd/bases");
+    let mut files: Vec<_> = fs::read_dir(bases).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let committed: String = files.iter().map(|file| format!("---\n{}", fs::read_to_string(file).unwrap())).collect();
+    assert_eq!(printed, committed);
+}
+
+#[test]
+fn a_flag_with_one_dash_is_taken_and_a_wrong_one_is_refused() {
+    let taken = drover(&["-insecure"]);
+    assert!(String::from_utf8_lossy(&taken.stderr).contains("no vCenter is named"), "{taken:?}");
+    assert_eq!(drover(&["-no-such-flag"]).status.code(), Some(2));
+}
