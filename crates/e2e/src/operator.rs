@@ -1,13 +1,12 @@
 //! A running `drover`.
 
 use std::{
-    fs::File,
     io,
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
 };
 
-use crate::{Sandbox, VCenter};
+use crate::{Program, Sandbox, VCenter};
 
 /// A running operator, ended when dropped. Its log is beside those of the sandbox.
 #[derive(Debug)]
@@ -16,11 +15,14 @@ pub struct Operator(Child);
 impl Operator {
     /// Starts the operator for a vCenter of the sandbox.
     pub fn start(sandbox: &Sandbox, vcenter: &VCenter) -> io::Result<Self> {
-        let log = File::options().create(true).append(true).open(sandbox.dir().join("log/drover.log"))?;
-        let mut command = Command::new(binary());
-        command.envs(sandbox.environment());
+        let log = sandbox.dir().join("log/drover.log");
+        let owner = std::process::id().to_string();
+        // Not even the end of this process leaves it behind.
+        let keep = Program::of_sandbox(&["keep", "--owner", &owner]).with(sandbox.environment());
+        let mut command = keep.command(&[]);
+        command.arg("--log").arg(log).arg("--").arg(binary());
         command.env("VC_HOST", &vcenter.host).env("VC_USER", &vcenter.user).env("VC_PASS", &vcenter.password);
-        Ok(Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?))
+        Ok(Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
     }
 }
 
