@@ -7,7 +7,8 @@ use std::{
 
 use crate::Sandbox;
 
-const PERIOD: Duration = Duration::from_millis(50);
+/// Each look starts a program or two, so looking all the time would take the time from what is waited for.
+const PERIOD: Duration = Duration::from_millis(200);
 
 /// Returns what `check` finds as soon as it is content. If it is not within `deadline`, fails with its last complaint
 /// and a dump of the world.

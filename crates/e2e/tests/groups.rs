@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::OnceLock, thread, time::Duration};
 use drover_e2e::{Failure, Namespace, Operator, Sandbox, VCenter, eventually};
 use serde_json::json;
 
-const SOON: Duration = Duration::from_secs(40);
+const SOON: Duration = Duration::from_secs(120);
 const SUCCESS: &str = "successfully reconciled VmGroup";
 
 /// One operator for all tests, each in its namespace.
@@ -64,18 +64,22 @@ impl Group {
         found.lines().map(value).collect()
     }
 
-    /// Waits until the status says that the group is as declared, and the world is so.
+    /// Waits until the status says that the group is as declared, and then the world has to be so. The world is looked at last,
+    /// because a look costs more than all that the operator does.
     fn settles_with(&self, replicas: usize, property: &str, value: &str) -> Vec<String> {
         eventually(self.sandbox, SOON, &format!("{replicas} machines with {property} {value}"), || {
-            let machines =
-                self.machines(property).or_else(|error| if replicas == 0 { Ok(Vec::new()) } else { Err(error) })?;
             let group = self.namespace.get("vg", "web").map_err(|failure| failure.to_string())?;
             let status = &group["status"];
             let settled = status["phase"] == "RUNNING"
                 && status["lastMessage"] == SUCCESS
                 && status["observedGeneration"] == group["metadata"]["generation"]
                 && status["currentReplicas"] == replicas;
-            if settled && machines.len() == replicas && machines.iter().all(|(_, has)| has == value) {
+            if !settled {
+                return Err(status.to_string());
+            }
+            let machines =
+                self.machines(property).or_else(|error| if replicas == 0 { Ok(Vec::new()) } else { Err(error) })?;
+            if machines.len() == replicas && machines.iter().all(|(_, has)| has == value) {
                 return Ok(machines.into_iter().map(|(path, _)| path).collect());
             }
             Err(format!("{machines:?}, {status}"))
@@ -102,7 +106,7 @@ fn the_seeds_walk_through_ends_as_it_says() {
     assert!(first.iter().all(|machine| more.contains(machine)), "growing leaves what is there alone");
     group.namespace.kubectl(&["scale", "vg/web", "--replicas=1"]).unwrap();
     assert_eq!(group.runs_with(1).len(), 1);
-    group.namespace.kubectl(&["delete", "vg", "web", "--timeout=30s"]).unwrap();
+    group.namespace.kubectl(&["delete", "vg", "web", "--timeout=120s"]).unwrap();
     let left = group.vcenter().govc(&["find", "/DC0/vm"]).unwrap();
     assert!(!left.contains("walk-through"), "{left}");
 }
@@ -185,7 +189,7 @@ fn a_stranger_in_the_folder_outlives_the_group() {
     vcenter
         .govc(&["vm.clone", "-vm", "vm-operator-template", "-folder", &group.folder(), "-on=false", "guest"])
         .unwrap();
-    group.namespace.kubectl(&["delete", "vg", "web", "--timeout=30s"]).unwrap();
+    group.namespace.kubectl(&["delete", "vg", "web", "--timeout=120s"]).unwrap();
     let left = vcenter.govc(&["find", &group.folder(), "-type", "m"]).unwrap();
     assert_eq!(left.trim(), format!("{}/guest", group.folder()));
 }
