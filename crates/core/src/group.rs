@@ -39,7 +39,7 @@ pub struct Desired {
 }
 
 /// CPUs and memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hardware {
     /// Virtual CPUs.
     pub cpus: u32,

@@ -15,5 +15,5 @@ pub mod plan;
 pub mod reasons;
 pub mod verdict;
 
-pub use plan::{Action, Counts, Plan, plan};
+pub use plan::{Action, Counts, Plan, Subject, plan};
 pub use verdict::{Trouble, Verdict, verdict};

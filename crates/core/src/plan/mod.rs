@@ -2,6 +2,7 @@
 
 mod census;
 mod deletion;
+mod effect;
 mod rollout;
 mod upkeep;
 
@@ -10,9 +11,10 @@ use crate::{
     names::Slot,
 };
 use census::Census;
+pub use effect::Subject;
 
 /// One thing to do. None waits for another of the same plan; each is safe to ask for twice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// Make the group's folder.
     CreateFolder,

@@ -1,14 +1,15 @@
 //! Actions as calls: each returns at once, with the task that does the work.
 
+use std::collections::BTreeMap;
+
 use base64::prelude::{BASE64_STANDARD, Engine};
 use drover_core::{
     Action,
-    faults::Doing,
     group::{Desired, Hardware, MachineId, Power},
     names::{self, Slot},
 };
 use vim25::{
-    Any, Client, Error, ManagedObjectReference, Result,
+    Any, Client, Error, ManagedObject, ManagedObjectReference, Result,
     methods::{
         CloneVMTask, CreateFolder, DestroyTask, MoveIntoFolderTask, PowerOffVMTask, PowerOnVMTask, ReconfigVMTask,
         RenameTask, ShutdownGuest, SuspendVMTask,
@@ -18,24 +19,27 @@ use vim25::{
     types::{OptionValue, VirtualMachineCloneSpec, VirtualMachineConfigSpec, VirtualMachineRelocateSpec},
 };
 
-use super::{
-    memory::Work,
-    source::{Base, Source},
+use super::source::{Base, Source};
+use crate::vcenter::{
+    marker::Marker,
+    mirror::{GroupKey, Mirror},
 };
-use crate::vcenter::marker::Marker;
 
-/// What an action needs to know beside itself.
-pub struct Scene<'a> {
-    pub client: &'a Client,
-    pub desired: &'a Desired,
-    pub cluster: &'a str,
-    pub base: &'a Base,
+/// What a group's actions need to know beside themselves.
+#[derive(Debug)]
+pub struct Scene {
+    pub client: Client,
+    pub desired: Desired,
+    /// The id of this Kubernetes cluster.
+    pub cluster: String,
+    pub base: Base,
     pub folder: Option<FolderRef>,
-    pub source: Option<&'a Source>,
-    pub extra_config: &'a std::collections::BTreeMap<String, String>,
+    pub source: Option<Source>,
+    pub extra_config: BTreeMap<String, String>,
 }
 
 /// What became of a submission.
+#[derive(Debug)]
 pub enum Submitted {
     /// A task does it.
     Task(TaskRef),
@@ -45,23 +49,33 @@ pub enum Submitted {
     Occupied(FolderRef, usize),
 }
 
-/// What an action is about.
-pub fn work(action: &Action) -> Work {
-    let machine = |id: &MachineId, doing| Work::Machine(id.clone(), doing);
-    match action {
-        Action::CreateFolder => Work::Folder(Doing::CreateFolder),
-        Action::DestroyFolder => Work::Folder(Doing::DestroyFolder),
-        Action::Clone(slot) => Work::Clone(*slot),
-        Action::PowerOn(id) | Action::PowerOff(id) | Action::Suspend(id) => machine(id, Doing::Power),
-        Action::ShutdownGuest(id) => machine(id, Doing::ShutdownGuest),
-        Action::Reconfigure(id, _) => machine(id, Doing::Reconfigure),
-        Action::Rename(id, _) => machine(id, Doing::Rename),
-        Action::MoveIntoFolder(id) => machine(id, Doing::Move),
-        Action::Destroy(id) => machine(id, Doing::Destroy),
+impl Scene {
+    /// The group's namespace and name.
+    pub fn key(&self) -> GroupKey {
+        (self.desired.namespace.clone(), self.desired.name.clone())
     }
-}
 
-impl Scene<'_> {
+    /// The host that an action loads: only clones weigh on one.
+    pub fn loads(&self, action: &Action) -> Option<ManagedObjectReference> {
+        let Action::Clone(slot) = action else { return None };
+        self.source.as_ref()?.host(*slot).map(|host| host.reference().clone())
+    }
+
+    /// Whoever has the name that an action wants, and isn't the group's: in words for a person.
+    pub fn taken_by(&self, action: &Action, mirror: &Mirror) -> Option<String> {
+        let folder = self.folder.as_ref()?.reference();
+        let name = match action {
+            Action::Clone(slot) => &names::member(&self.desired.name, &self.desired.uid, *slot),
+            Action::Rename(_, name) => name,
+            _ => return None,
+        };
+        let mut machines = mirror.machines.values();
+        let other = machines.find(|machine| machine.name == *name && machine.parent.as_ref() == Some(folder))?;
+        let is_ours = other.marker.as_ref().is_some_and(|marker| marker.group == self.desired.uid);
+        let found = "a machine that isn't this group's has this name in its folder: rename it, or move it away";
+        (!is_ours).then(|| format!("{name}: {found}"))
+    }
+
     pub async fn submit(&self, action: &Action) -> Result<Submitted> {
         let task = match action {
             Action::CreateFolder => return self.create_folder().await,
@@ -74,7 +88,7 @@ impl Scene<'_> {
                 }
                 self.client.call(&DestroyTask { this: folder.clone().into() }).await
             }
-            Action::Clone(slot) => match (&self.folder, self.source) {
+            Action::Clone(slot) => match (&self.folder, &self.source) {
                 (Some(folder), Some(source)) => self.clone(*slot, folder, source).await,
                 // The next plan has both, or says what is missing.
                 _ => return Ok(Submitted::Done),
@@ -115,14 +129,10 @@ impl Scene<'_> {
         let mut config = config(self.desired.hardware);
         config.extra_config = self.keys(slot, &name, source);
         config.device_change.clone_from(&source.cards);
-        let host = match source.hosts.len() {
-            0 => None,
-            hosts => source.hosts.get(slot.0 as usize % hosts).cloned(),
-        };
         let location = VirtualMachineRelocateSpec {
             pool: Some(source.pool.clone()),
             datastore: source.datastore.clone(),
-            host,
+            host: source.host(slot).filter(|_| source.names_hosts).cloned(),
             disk_move_type: source.snapshot.as_ref().map(|_| "createNewChildDiskBacking".to_owned()),
             ..Default::default()
         };
@@ -137,13 +147,13 @@ impl Scene<'_> {
     }
 
     fn keys(&self, slot: Slot, name: &str, source: &Source) -> Vec<OptionValue> {
-        let desired = self.desired;
+        let desired = &self.desired;
         let marker = Marker {
             group: desired.uid.clone(),
             owner: (desired.namespace.clone(), desired.name.clone()),
             slot,
             revision: desired.revision,
-            cluster: self.cluster.to_owned(),
+            cluster: self.cluster.clone(),
         };
         let key =
             |key: &str, value: &str| OptionValue { key: key.to_owned(), value: Some(Any::String(value.to_owned())) };

@@ -1,41 +1,42 @@
 //! What is under way for a group. All of it may be forgotten at any time: names keep a second attempt from making a second
 //! machine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use drover_api::vmgroup::Readiness;
 use drover_core::{
+    Action, Subject,
     backoff::{Backoff, Pace},
-    faults::{Doing, Failure, NextStep, next_step},
+    faults::{Failure, NextStep, next_step},
     group::{Desired, Folder, MachineId, Member, Observed, Timestamp},
-    names::{self, Slot},
+    names,
 };
-use vim25::{
-    Error, ManagedObjectReference,
-    refs::{FolderRef, TaskRef},
+use vim25::{Error, ManagedObjectReference, refs::FolderRef};
+
+use crate::vcenter::{
+    marker::Marker,
+    mirror::{Machine, Mirror},
 };
 
-use crate::vcenter::mirror::{Ended, Machine, Mirror};
+/// How long the effect of a task is waited for after the task has ended well.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What is under way for a group.
 #[derive(Debug, Default)]
 pub struct Memory {
-    tasks: BTreeMap<TaskRef, Work>,
-    slots: Backoff<Slot>,
-    machines: Backoff<MachineId>,
+    /// What is being submitted, and what tasks do.
+    under_way: BTreeSet<Action>,
+    /// What has ended well, and since when its effect is waited for.
+    done: BTreeMap<Action, Timestamp>,
+    waits: Backoff<Subject>,
     shutdowns: BTreeMap<MachineId, Timestamp>,
-    /// Why what failed last did, by what it was.
-    problems: BTreeMap<String, String>,
+    /// Why what failed last did.
+    problems: BTreeMap<Subject, String>,
     /// The generation of the spec that all this is about.
     generation: i64,
-}
-
-/// What a task is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Work {
-    Folder(Doing),
-    Clone(Slot),
-    Machine(MachineId, Doing),
 }
 
 impl Memory {
@@ -43,149 +44,195 @@ impl Memory {
     pub fn turn_to(&mut self, generation: i64) {
         if self.generation != generation {
             self.generation = generation;
-            self.slots.reset();
-            self.machines.reset();
+            self.waits.reset();
             self.problems.clear();
         }
     }
 
-    pub fn begin(&mut self, task: TaskRef, work: Work) {
-        self.tasks.insert(task, work);
+    /// Nothing that failed while it was away says anything about now.
+    pub fn vcenter_is_back(&mut self) {
+        self.waits.reset();
     }
 
-    pub fn asked_to_shut_down(&mut self, machine: MachineId, now: Timestamp) {
-        self.shutdowns.insert(machine, now);
+    pub fn begin(&mut self, action: Action) {
+        self.under_way.insert(action);
     }
 
-    /// A call or task failed.
-    pub fn failed(&mut self, work: &Work, error: &Error, now: Timestamp, draw: u64) {
+    pub fn succeeded(&mut self, action: &Action, now: Timestamp) {
+        self.under_way.remove(action);
+        let subject = action.subject();
+        self.waits.succeeded(&subject);
+        self.problems.remove(&subject);
+        match action {
+            Action::ShutdownGuest(id) => {
+                self.shutdowns.entry(id.clone()).or_insert(now);
+            }
+            _ => drop(self.done.insert(action.clone(), now)),
+        }
+        if let (Subject::Machine(id), false) = (subject, matches!(action, Action::ShutdownGuest(_))) {
+            self.shutdowns.remove(&id);
+        }
+    }
+
+    /// Nobody knows how it ended. What it did, the world shows.
+    pub fn lost(&mut self, action: &Action) {
+        self.under_way.remove(action);
+    }
+
+    /// A call or task failed. If its name was taken, `taken_by` says by whom, if that can be seen.
+    pub fn failed(
+        &mut self,
+        action: &Action,
+        error: &Error,
+        taken_by: Option<&str>,
+        now: Timestamp,
+        draw: u64,
+    ) -> NextStep {
+        self.under_way.remove(action);
         let lineage: Vec<_> = error.fault().map(|fault| fault.lineage().collect()).unwrap_or_default();
         let failure = if lineage.is_empty() { Failure::NoAnswer } else { Failure::Fault(&lineage) };
-        let (doing, what) = match work {
-            Work::Folder(doing) => (*doing, "the folder".to_owned()),
-            Work::Clone(slot) => (Doing::Clone, format!("slot {slot}")),
-            Work::Machine(id, doing) => (*doing, id.0.clone()),
-        };
-        let step = next_step(failure, doing);
+        let step = next_step(failure, action.into());
+        let subject = action.subject();
         if step == NextStep::Done {
-            return self.succeeded(work);
+            self.succeeded(action, now);
+            return step;
         }
-        if step.concerns_the_whole_vcenter() {
-            // The stream meets it too; no machine is to blame.
-            return;
+        if let Action::ShutdownGuest(id) = action {
+            // One that refuses to be asked is powered off when its time is over, like one that never gets there.
+            self.shutdowns.entry(id.clone()).or_insert(now);
+            return step;
         }
-        let pace = step.pace().unwrap_or(Pace::Normal);
-        match work {
-            Work::Clone(slot) => drop(self.slots.failed(*slot, now, draw, pace)),
-            Work::Machine(id, _) => drop(self.machines.failed(id.clone(), now, draw, pace)),
-            Work::Folder(_) => {}
-        }
-        if step != NextStep::LookAgain {
-            self.problems.insert(what.clone(), format!("{doing:?} of {what}: {error}"));
-        }
-    }
-
-    pub fn succeeded(&mut self, work: &Work) {
-        let what = match work {
-            Work::Folder(_) => "the folder".to_owned(),
-            Work::Clone(slot) => {
-                self.slots.succeeded(slot);
-                format!("slot {slot}")
-            }
-            Work::Machine(id, _) => {
-                self.machines.succeeded(id);
-                self.shutdowns.remove(id);
-                id.0.clone()
-            }
+        let (pace, problem) = match (step, taken_by) {
+            (NextStep::AdoptOrConflict, Some(conflict)) => (Pace::Normal, Some(conflict.to_owned())),
+            // It is another attempt's, on its way; or the group's view of vCenter shows it anyway.
+            (NextStep::AdoptOrConflict | NextStep::LookAgain, _) => (Pace::Soon, None),
+            (step, _) if step.concerns_the_whole_vcenter() => (Pace::Soon, None),
+            (step, _) => (step.pace().unwrap_or(Pace::Normal), Some(format!("{}: {error}", gerund(action)))),
         };
-        self.problems.remove(&what);
-    }
-
-    /// Takes up the tasks that have ended.
-    pub fn learn(&mut self, mirror: &mut Mirror, now: Timestamp, draw: u64) {
-        let submitted: Vec<_> = self.tasks.keys().cloned().collect();
-        for task in submitted {
-            let Some(ended) = mirror.end_of(&task.clone().into()) else { continue };
-            let Some(work) = self.tasks.remove(&task) else { continue };
-            match ended {
-                Ended::Done => self.succeeded(&work),
-                Ended::Failed(fault) => self.failed(&work, &Error::from(fault), now, draw),
-                Ended::Unseen => {}
-            }
+        if let Some(problem) = problem {
+            self.problems.insert(subject.clone(), problem);
         }
+        self.waits.failed(subject, now, draw, pace);
+        step
     }
 
     /// Everything is as declared, so whatever failed on the way no longer matters.
     pub fn forgive(&mut self) {
         self.problems.clear();
+        self.waits.reset();
     }
 
     pub fn problems(&self) -> Vec<String> {
         self.problems.values().cloned().collect()
     }
 
+    /// When to look again at what nothing will tell of.
+    pub fn wake(&self) -> Option<Timestamp> {
+        let patience = self.done.values().filter_map(|since| since.checked_add(PATIENCE).ok());
+        patience.chain(self.waits.not_before(&Subject::Folder)).min()
+    }
+
     /// The group as it is.
-    pub fn observe(
-        &mut self,
-        desired: &Desired,
-        readiness: Readiness,
-        mirror: &Mirror,
-        place: &Place,
-        cluster: &str,
-    ) -> Observed {
-        let folder = place.group_folder(desired, mirror);
-        let members = self.members(desired, readiness, mirror, folder.as_ref(), cluster);
-        let is_there = |id: &MachineId| members.iter().any(|member| member.id == *id);
-        self.machines.retain(is_there);
-        self.shutdowns.retain(|id, _| is_there(id));
-        let folder_busy = self.tasks.values().any(|work| matches!(work, Work::Folder(_)));
-        let folder = match folder.as_ref() {
-            _ if folder_busy => Folder::Busy,
+    pub fn observe(&mut self, view: &View<'_>, now: Timestamp) -> Observed {
+        let group_folder = view.group_folder();
+        let folder = match group_folder.as_ref() {
             None => Folder::Absent,
-            Some(folder) if mirror.is_occupied(folder) => Folder::Occupied,
+            Some(folder) if view.mirror.is_occupied(folder) => Folder::Occupied,
             Some(_) => Folder::Empty,
         };
-        let cloning: BTreeSet<_> = self
-            .tasks
-            .values()
-            .filter_map(|work| match work {
-                Work::Clone(slot) => Some(*slot),
-                _ => None,
-            })
-            .collect();
-        let mine = |task: &ManagedObjectReference| {
-            self.tasks.keys().any(|known| ManagedObjectReference::from(known.clone()) == *task)
-        };
-        let on_template = |(task, entity): (&ManagedObjectReference, &ManagedObjectReference)| {
-            Some(entity) == place.template.as_ref() && !mine(task) && !mirror.submitters.contains_key(task)
-        };
+        let mut members = view.members(group_folder.as_ref());
+        self.tidy(folder, &members, now);
+        for member in &mut members {
+            let subject = Subject::Machine(member.id.clone());
+            member.busy = self.is_busy(&subject);
+            member.shutdown_since = self.shutdowns.get(&member.id).copied();
+            member.not_before = self.waits.not_before(&subject);
+        }
+        let folder_waits = self.waits.not_before(&Subject::Folder).is_some_and(|time| time > now);
+        let slot = |subject: &Subject| if let Subject::Slot(slot) = subject { Some(*slot) } else { None };
         Observed {
-            folder,
+            folder: if folder_waits || self.is_busy(&Subject::Folder) { Folder::Busy } else { folder },
             members,
-            cloning,
-            unknown_clones: mirror.running.iter().any(on_template),
-            failed: self.slots.waits().map(|(slot, time)| (*slot, time)).collect(),
+            cloning: self.unfinished().filter_map(|action| slot(&action.subject())).collect(),
+            unknown_clones: view.unknown_clones,
+            failed: self.waits.waits().filter_map(|(subject, time)| Some((slot(subject)?, time))).collect(),
         }
     }
 
-    fn members(
-        &self,
-        desired: &Desired,
-        readiness: Readiness,
-        mirror: &Mirror,
-        folder: Option<&ManagedObjectReference>,
-        cluster: &str,
-    ) -> Vec<Member> {
-        let mut members: BTreeMap<Slot, (bool, Member)> = BTreeMap::new();
-        for (reference, machine) in &mirror.machines {
-            let Some(marker) =
-                machine.marker.as_ref().filter(|marker| marker.group == desired.uid && marker.cluster == cluster)
-            else {
-                continue;
-            };
-            let member = self.member(reference, machine, marker.slot, marker.revision, readiness, folder);
+    /// Forgets what is over.
+    fn tidy(&mut self, folder: Folder, members: &[Member], now: Timestamp) {
+        self.done.retain(|action, since| {
+            !action.shows_in(folder, members) && now.duration_since(*since) < PATIENCE.try_into().unwrap_or_default()
+        });
+        let is_there = |id: &MachineId| members.iter().any(|member| member.id == *id);
+        let is_open = |subject: &Subject| match subject {
+            Subject::Folder => true,
+            Subject::Slot(slot) => !members.iter().any(|member| member.slot == *slot),
+            Subject::Machine(id) => is_there(id),
+        };
+        self.waits.retain(is_open);
+        self.problems.retain(|subject, _| is_open(subject));
+        self.shutdowns.retain(|id, _| is_there(id));
+    }
+
+    fn unfinished(&self) -> impl Iterator<Item = &Action> {
+        self.under_way.iter().chain(self.done.keys())
+    }
+
+    fn is_busy(&self, subject: &Subject) -> bool {
+        self.unfinished().any(|action| action.subject() == *subject)
+    }
+}
+
+/// What an action is, in the words of a sentence about its failure.
+fn gerund(action: &Action) -> String {
+    match action {
+        Action::CreateFolder => "making the group's folder".to_owned(),
+        Action::DestroyFolder => "removing the group's folder".to_owned(),
+        Action::Clone(slot) => format!("cloning into slot {slot}"),
+        Action::PowerOn(id) => format!("powering {} on", id.0),
+        Action::PowerOff(id) => format!("powering {} off", id.0),
+        Action::ShutdownGuest(id) => format!("shutting {} down", id.0),
+        Action::Suspend(id) => format!("suspending {}", id.0),
+        Action::Reconfigure(id, _) => format!("reconfiguring {}", id.0),
+        Action::Rename(id, _) => format!("renaming {}", id.0),
+        Action::MoveIntoFolder(id) => format!("moving {} into the group's folder", id.0),
+        Action::Destroy(id) => format!("destroying {}", id.0),
+    }
+}
+
+/// Where to look for a group, and how.
+pub struct View<'a> {
+    pub desired: &'a Desired,
+    pub readiness: Readiness,
+    pub mirror: &'a Mirror,
+    /// The folder that the group's own folder is in.
+    pub base: &'a FolderRef,
+    /// The id of this Kubernetes cluster.
+    pub cluster: &'a str,
+    /// Whether clones of the group's template run that aren't known to be another's.
+    pub unknown_clones: bool,
+}
+
+impl View<'_> {
+    pub fn group_folder(&self) -> Option<ManagedObjectReference> {
+        let name = names::folder(&self.desired.namespace, &self.desired.name);
+        let base: ManagedObjectReference = self.base.clone().into();
+        let mut folders = self.mirror.folders.iter();
+        folders
+            .find(|(_, folder)| folder.name == name && folder.parent.as_ref() == Some(&base))
+            .map(|(reference, _)| reference.clone())
+    }
+
+    fn members(&self, folder: Option<&ManagedObjectReference>) -> Vec<Member> {
+        let mut members: BTreeMap<_, (bool, Member)> = BTreeMap::new();
+        for (reference, machine) in &self.mirror.machines {
+            let is_ours = |marker: &&Marker| marker.group == self.desired.uid && marker.cluster == self.cluster;
+            let Some(marker) = machine.marker.as_ref().filter(is_ours) else { continue };
+            let member = self.member(reference, machine, marker, folder);
             // A copy that somebody made of a member carries its marker too. The one in its place is the member.
-            let in_place = member.in_folder && member.name == names::member(&desired.name, &desired.uid, marker.slot);
+            let name = names::member(&self.desired.name, &self.desired.uid, marker.slot);
+            let in_place = member.in_folder && member.name == name;
             match members.get(&marker.slot) {
                 Some((true, _)) => {}
                 Some((false, other)) if !in_place && other.id < member.id => {}
@@ -199,52 +246,29 @@ impl Memory {
         &self,
         reference: &ManagedObjectReference,
         machine: &Machine,
-        slot: Slot,
-        revision: drover_core::group::Revision,
-        readiness: Readiness,
+        marker: &Marker,
         folder: Option<&ManagedObjectReference>,
     ) -> Member {
-        let id = MachineId(reference.value().to_owned());
-        let busy = self.tasks.values().any(|work| matches!(work, Work::Machine(busy, _) if *busy == id));
         Member {
-            slot,
-            revision,
+            id: MachineId(reference.value().to_owned()),
+            slot: marker.slot,
+            revision: marker.revision,
             created: machine.created,
             name: machine.name.clone(),
             in_folder: machine.parent.is_some() && machine.parent.as_ref() == folder,
             hardware: machine.hardware,
             hot_add: machine.hot_add,
             power: machine.power,
-            ready_since: match readiness {
+            ready_since: match self.readiness {
                 Readiness::PoweredOn => machine.since.on,
                 Readiness::ToolsRunning => machine.since.tools,
                 Readiness::IPAddress => machine.since.address,
             },
             guest_answers: machine.tools_running,
-            shutdown_since: self.shutdowns.get(&id).copied(),
-            busy,
+            shutdown_since: None,
+            busy: false,
             marked: false,
-            not_before: self.machines.not_before(&id),
-            id,
+            not_before: None,
         }
-    }
-}
-
-/// Where a group is in vCenter.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// The folder that the group's own folder is in.
-    pub base: FolderRef,
-    /// The template, if it is known.
-    pub template: Option<ManagedObjectReference>,
-}
-
-impl Place {
-    pub fn group_folder(&self, desired: &Desired, mirror: &Mirror) -> Option<ManagedObjectReference> {
-        let name = names::folder(&desired.namespace, &desired.name);
-        let base: ManagedObjectReference = self.base.clone().into();
-        let is_it =
-            |folder: &crate::vcenter::mirror::Folder| folder.name == name && folder.parent.as_ref() == Some(&base);
-        mirror.folders.iter().find(|(_, folder)| is_it(folder)).map(|(reference, _)| reference.clone())
     }
 }

@@ -4,21 +4,16 @@ mod act;
 mod memory;
 mod report;
 mod source;
+mod works;
 
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher, RandomState},
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use drover_api::VmGroup;
 use drover_core::{
     Action, Counts, Plan, Trouble,
-    group::{Desired, Observed, Timestamp},
-    plan, verdict,
+    group::{Desired, Timestamp},
+    names, plan, verdict,
 };
-use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, Client, ResourceExt,
@@ -26,19 +21,17 @@ use kube::{
     runtime::controller::Action as Requeue,
 };
 use serde_json::json;
-use tokio::sync::Mutex as AsyncMutex;
 use tracing::{info, warn};
-use vim25::refs::VirtualMachineRef;
+use vim25::{LookupError, ManagedObject};
 
 use crate::vcenter::Live;
-use act::{Scene, Submitted};
-use memory::{Memory, Place};
-use source::{Base, Source, Unusable};
+use act::Scene;
+use memory::View;
+use source::{Base, Found, Source, Unusable};
+pub use works::Works;
 
 const FINALIZER: &str = "vm.codeconnect.vmworld.com/finalizer";
 const MANAGER: &str = "drover";
-/// How many submissions of one group are under way at once.
-const SUBMISSIONS: usize = 16;
 /// What a group names is looked for again after this long, if it wasn't there.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// A group is planned again after this long, whatever was told. It costs vCenter nothing.
@@ -50,24 +43,6 @@ pub struct Context {
     pub live: Arc<Live>,
     /// The id of this Kubernetes cluster: its `kube-system` namespace's UID.
     pub cluster: String,
-    groups: Mutex<HashMap<String, Arc<AsyncMutex<Group>>>>,
-    chance: RandomState,
-}
-
-/// What is remembered of a group, all of which may be lost.
-#[derive(Default)]
-struct Group {
-    memory: Memory,
-    /// What the spec names, found in vCenter for this generation of it.
-    found: Option<(i64, Found)>,
-}
-
-#[derive(Clone)]
-struct Found {
-    base: Base,
-    /// The template, if there is one: clones of it may be on their way.
-    template: Option<VirtualMachineRef>,
-    source: Option<Source>,
 }
 
 /// Why a reconcile failed: the API server didn't answer as it should. It is tried again.
@@ -77,27 +52,12 @@ pub enum Error {
     Kube(#[from] kube::Error),
 }
 
-impl Context {
-    pub fn new(kube: Client, live: Arc<Live>, cluster: String) -> Self {
-        Self { kube, live, cluster, groups: Mutex::default(), chance: RandomState::new() }
-    }
-
-    fn group(&self, uid: &str) -> Arc<AsyncMutex<Group>> {
-        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(groups.entry(uid.to_owned()).or_default())
-    }
-
-    fn forget(&self, uid: &str) {
-        self.groups.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
-    }
-}
-
 /// Brings one group closer to what it declares.
 pub async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
     let groups: Api<VmGroup> = Api::namespaced(context.kube.clone(), &group.namespace().unwrap_or_default());
     let is_ours = group.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
     if group.metadata.deletion_timestamp.is_some() && !is_ours {
-        context.forget(&group.uid().unwrap_or_default());
+        context.live.works().forget(&group.uid().unwrap_or_default());
         return Ok(Requeue::await_change());
     }
     if !is_ours {
@@ -111,64 +71,131 @@ pub async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Req
             return Ok(Requeue::await_change());
         }
     };
-    let state = context.group(&desired.uid);
-    let mut state = state.lock().await;
-    let (plan, trouble) = advance(&context, &group, &desired, &mut state).await;
+    let Turn { plan, trouble, wake } = advance(&context, &group, &desired).await;
     if desired.deletion.is_some() && plan.settled && trouble == Trouble::None {
         info!(group = %group.name_any(), "the group's end is reached");
         set_finalizers(&groups, &group, |finalizers| finalizers.retain(|finalizer| finalizer != FINALIZER)).await?;
-        context.forget(&desired.uid);
+        context.live.works().forget(&desired.uid);
         return Ok(Requeue::await_change());
     }
     report::status(&groups, &group, &desired, &plan, &verdict(&desired, &plan, &trouble)).await?;
-    Ok(next(&plan, &trouble))
+    Ok(Requeue::requeue(wake))
 }
 
-/// Plans, and submits what the plan says.
-async fn advance(context: &Context, group: &VmGroup, desired: &Desired, state: &mut Group) -> (Plan, Trouble) {
+/// What a reconcile came to.
+struct Turn {
+    plan: Plan,
+    trouble: Trouble,
+    /// When to come back, if nothing changes before.
+    wake: Duration,
+}
+
+/// Plans, and orders what the plan says.
+async fn advance(context: &Context, group: &VmGroup, desired: &Desired) -> Turn {
+    let stuck = |trouble, wake| Turn { plan: nothing(), trouble, wake };
     if let Some(why) = context.live.away() {
-        return (nothing(), Trouble::VCenterAway(why));
+        return stuck(Trouble::VCenterAway(why), RESYNC);
     }
-    let generation = group.metadata.generation.unwrap_or(0);
-    state.memory.turn_to(generation);
-    let found = match dereference(context, group, generation, state).await {
+    let mut found = match dereference(context, group, desired).await {
         Ok(found) => found,
         // Without its place and without machines, a group that is being deleted has nothing left to wait for.
-        Err(_) if desired.deletion.is_some() && !has_machines(context, desired) => {
-            return (Plan { settled: true, ..nothing() }, Trouble::None);
+        Err(Unusable::Lookup(_, LookupError::NotFound { .. }))
+            if desired.deletion.is_some() && !has_machines(context, desired) =>
+        {
+            return Turn { plan: Plan { settled: true, ..nothing() }, trouble: Trouble::None, wake: RESYNC };
         }
-        Err(unusable) => return (nothing(), Trouble::NotFound(unusable.to_string())),
+        Err(unusable) => return stuck(trouble_of(&unusable), LOOK_AGAIN),
     };
-    let now = Timestamp::now();
-    let (observed, folder) = observe(context, group, desired, state, &found, now);
-    let plan = plan(desired, &observed, now);
+    let mut decision = decide(context, group, desired, &found);
     let mut trouble = Trouble::None;
-    let mut source = found.source.clone();
-    if source.is_none() && plan.actions.iter().any(|action| matches!(action, Action::Clone(_))) {
+    if decision.lacks_source {
         match find_source(context, group, &found.base).await {
-            Ok(here) => source = Some(here),
-            Err(unusable) => trouble = Trouble::NotFound(unusable.to_string()),
+            Ok(source) => {
+                found.source = Some(source);
+                remember(context, group, desired, &found);
+                decision = decide(context, group, desired, &found);
+            }
+            Err(unusable) => trouble = trouble_of(&unusable),
         }
-        state.found = Some((generation, Found { source: source.clone(), ..found.clone() }));
     }
-    let scene = Scene {
-        client: &context.live.client,
-        desired,
-        cluster: &context.cluster,
-        base: &found.base,
-        folder: act::folder(folder),
-        source: source.as_ref(),
-        extra_config: &group.spec.extra_config,
-    };
-    if plan.settled {
-        state.memory.forgive();
-    }
-    submit(context, desired, state, &scene, &plan.actions).await;
-    let problems = state.memory.problems();
-    if trouble == Trouble::None && !problems.is_empty() {
+    works::start_what_may(&context.live);
+    let Decision { plan, mut wake, problems, .. } = decision;
+    if trouble != Trouble::None {
+        wake = wake.min(LOOK_AGAIN);
+    } else if !problems.is_empty() {
         trouble = Trouble::TasksFail(problems);
     }
-    (plan, trouble)
+    Turn { plan, trouble, wake }
+}
+
+struct Decision {
+    plan: Plan,
+    /// Machines are to be cloned, and what from has not been looked for.
+    lacks_source: bool,
+    wake: Duration,
+    problems: Vec<String>,
+}
+
+/// Plans from what is true now, and puts the plan's actions in place of the last one's.
+fn decide(context: &Context, group: &VmGroup, desired: &Desired, found: &Found) -> Decision {
+    let live = &context.live;
+    let now = Timestamp::now();
+    let mut works = live.works();
+    let mut mirror = live.mirror();
+    works.learn(&mut mirror, now);
+    mirror
+        .awaited
+        .insert(names::folder(&desired.namespace, &desired.name), (desired.namespace.clone(), desired.name.clone()));
+    let template = found.template.as_ref().map(ManagedObject::reference);
+    let unknown_clones = mirror.running.iter().any(|(task, entity)| Some(entity) == template && !works.is_known(task));
+    let view = View {
+        desired,
+        readiness: group.spec.readiness,
+        mirror: &mirror,
+        base: &found.base.folder,
+        cluster: &context.cluster,
+        unknown_clones,
+    };
+    let memory = &mut works.group(&desired.uid).memory;
+    memory.turn_to(group.metadata.generation.unwrap_or(0));
+    let observed = memory.observe(&view, now);
+    let plan = plan(desired, &observed, now);
+    if plan.settled {
+        memory.forgive();
+    }
+    let is_clone = |action: &Action| matches!(action, Action::Clone(_));
+    let lacks_source = found.source.is_none() && plan.actions.iter().any(is_clone);
+    let mut orders = plan.actions.clone();
+    orders.retain(|action| found.source.is_some() || !is_clone(action));
+    let wake = [plan.wake, memory.wake()].into_iter().flatten().min();
+    let problems = memory.problems();
+    let scene = Scene {
+        client: live.client.clone(),
+        desired: desired.clone(),
+        cluster: context.cluster.clone(),
+        base: found.base.clone(),
+        folder: act::folder(view.group_folder()),
+        source: found.source.clone(),
+        extra_config: group.spec.extra_config.clone(),
+    };
+    works.order(scene, &orders);
+    Decision { plan, lacks_source, wake: until(wake, now), problems }
+}
+
+/// How long to sleep. A little longer than asked for, so that the time has come when it is looked at.
+fn until(wake: Option<Timestamp>, now: Timestamp) -> Duration {
+    let wait = wake.and_then(|time| Duration::try_from(time.duration_since(now)).ok());
+    wait.map_or(RESYNC, |wait| (wait + Duration::from_millis(50)).min(RESYNC))
+}
+
+fn trouble_of(unusable: &Unusable) -> Trouble {
+    match unusable {
+        Unusable::Lookup(_, LookupError::Call(error)) if error.fault().is_none() => {
+            Trouble::VCenterAway(unusable.to_string())
+        }
+        Unusable::Lookup(_, LookupError::Call(_)) => Trouble::TasksFail(vec![unusable.to_string()]),
+        _ => Trouble::NotFound(unusable.to_string()),
+    }
 }
 
 fn has_machines(context: &Context, desired: &Desired) -> bool {
@@ -177,13 +204,10 @@ fn has_machines(context: &Context, desired: &Desired) -> bool {
     markers.any(|marker| marker.group == desired.uid && marker.cluster == context.cluster)
 }
 
-async fn dereference(
-    context: &Context,
-    group: &VmGroup,
-    generation: i64,
-    state: &mut Group,
-) -> Result<Found, Unusable> {
-    if let Some((known, found)) = &state.found
+/// What the spec names, found once for each generation of it.
+async fn dereference(context: &Context, group: &VmGroup, desired: &Desired) -> Result<Found, Unusable> {
+    let generation = group.metadata.generation.unwrap_or(0);
+    if let Some((known, found)) = &context.live.works().group(&desired.uid).found
         && *known == generation
     {
         return Ok(found.clone());
@@ -195,8 +219,12 @@ async fn dereference(
     let base = source::base(&context.live.inventory, &group.spec).await?;
     let template = source::template(&context.live.inventory, &base, &group.spec.template).await.ok();
     let found = Found { base, template, source: None };
-    state.found = Some((generation, found.clone()));
+    remember(context, group, desired, &found);
     Ok(found)
+}
+
+fn remember(context: &Context, group: &VmGroup, desired: &Desired, found: &Found) {
+    context.live.works().group(&desired.uid).found = Some((group.metadata.generation.unwrap_or(0), found.clone()));
 }
 
 async fn find_source(context: &Context, group: &VmGroup, base: &Base) -> Result<Source, Unusable> {
@@ -204,66 +232,9 @@ async fn find_source(context: &Context, group: &VmGroup, base: &Base) -> Result<
     source::source(&context.live.client, &context.live.inventory, &secrets, base, &group.spec).await
 }
 
-fn observe(
-    context: &Context,
-    group: &VmGroup,
-    desired: &Desired,
-    state: &mut Group,
-    found: &Found,
-    now: Timestamp,
-) -> (Observed, Option<vim25::ManagedObjectReference>) {
-    let place = Place { base: found.base.folder.clone(), template: found.template.clone().map(Into::into) };
-    let mut mirror = context.live.mirror();
-    state.memory.learn(&mut mirror, now, context.chance.hash_one(now));
-    let observed = state.memory.observe(desired, group.spec.readiness, &mirror, &place, &context.cluster);
-    (observed, place.group_folder(desired, &mirror))
-}
-
-/// Submits actions side by side: vCenter takes many, and each takes a round trip.
-async fn submit(context: &Context, desired: &Desired, state: &mut Group, scene: &Scene<'_>, actions: &[Action]) {
-    let submissions = stream::iter(actions.to_vec()).map(|action| async move {
-        let outcome = scene.submit(&action).await;
-        (action, outcome)
-    });
-    let mut outcomes = submissions.buffer_unordered(SUBMISSIONS);
-    let owner = (desired.namespace.clone(), desired.name.clone());
-    while let Some((action, outcome)) = outcomes.next().await {
-        let now = Timestamp::now();
-        let work = act::work(&action);
-        match outcome {
-            Ok(Submitted::Task(task)) => {
-                info!(group = %desired.name, ?action, task = task.value(), "submitted");
-                state.memory.begin(task.clone(), work);
-                context.live.submitted(&task, &owner);
-            }
-            Ok(Submitted::Done) => {}
-            Ok(Submitted::Occupied(folder, children)) => context.live.found_in(&folder, children, &owner),
-            Err(error) => {
-                warn!(group = %desired.name, ?action, %error, "refused");
-                state.memory.failed(&work, &error, now, context.chance.hash_one(now));
-            }
-        }
-        if let Action::ShutdownGuest(id) = &action {
-            // One that refuses to be asked is powered off when its time is over, like one that never gets there.
-            state.memory.asked_to_shut_down(id.clone(), now);
-        }
-    }
-}
-
 /// A plan for when vCenter can't be looked at.
 fn nothing() -> Plan {
     Plan { actions: Vec::new(), counts: Counts::default(), settled: false, wake: None }
-}
-
-fn next(plan: &Plan, trouble: &Trouble) -> Requeue {
-    let wake = plan.wake.map(|time| time.duration_since(Timestamp::now()));
-    let wake = wake.and_then(|wait| Duration::try_from(wait).ok()).map(|wait| wait + Duration::from_millis(50));
-    Requeue::requeue(match trouble {
-        Trouble::NotFound(_) => LOOK_AGAIN,
-        // A new folder is told of by its name, which may be too long to say whose it is.
-        _ if plan.actions.contains(&Action::CreateFolder) => Duration::from_secs(1),
-        _ => wake.unwrap_or(RESYNC).min(RESYNC),
-    })
 }
 
 async fn set_finalizers(

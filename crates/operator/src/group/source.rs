@@ -4,18 +4,19 @@ use drover_api::{
     VmGroupSpec,
     vmgroup::{CloneMode, Text},
 };
+use drover_core::names::Slot;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use vim25::{
     Client, Inventory, LookupError, ManagedObject, ManagedObjectReference,
-    enums::VirtualDeviceConfigSpecOperation,
-    props::{cluster_compute_resource, virtual_machine},
+    enums::{HostSystemConnectionState, VirtualDeviceConfigSpecOperation},
+    props::{cluster_compute_resource, host_system, resource_pool, virtual_machine},
     refs::{
         ClusterComputeResourceRef, DatacenterRef, DatastoreRef, FolderRef, HostSystemRef, NetworkRef, ResourcePoolRef,
         VirtualMachineRef, VirtualMachineSnapshotRef,
     },
     types::{
-        AnyVirtualDevice, AnyVirtualDeviceBackingInfo, VirtualDeviceConfigSpec, VirtualEthernetCard,
+        AnyVirtualDevice, AnyVirtualDeviceBackingInfo, PropertySpec, VirtualDeviceConfigSpec, VirtualEthernetCard,
         VirtualEthernetCardNetworkBackingInfo,
     },
 };
@@ -30,19 +31,39 @@ pub struct Base {
     pub folder: FolderRef,
 }
 
+/// What a group's spec names, as far as it has been looked for.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub base: Base,
+    /// The template, if there is one: clones of it may be on their way.
+    pub template: Option<VirtualMachineRef>,
+    /// All that a clone needs, once one is needed.
+    pub source: Option<Source>,
+}
+
 /// What the group's machines are made from.
 #[derive(Clone, Debug)]
 pub struct Source {
     pub template: VirtualMachineRef,
     pub pool: ResourcePoolRef,
     pub datastore: Option<DatastoreRef>,
+    /// The hosts that machines can be put on.
     pub hosts: Vec<HostSystemRef>,
+    /// Whether clones say which host: where the user has chosen some, or nothing in vCenter would.
+    pub names_hosts: bool,
     /// The template's snapshot, for linked clones.
     pub snapshot: Option<VirtualMachineSnapshotRef>,
     /// Changes that put the network cards where they belong.
     pub cards: Vec<VirtualDeviceConfigSpec>,
     pub user_data: Option<String>,
     pub metadata: Option<String>,
+}
+
+impl Source {
+    /// The host of a slot's machine. Where vCenter chooses another, the work is still spread as evenly.
+    pub fn host(&self, slot: Slot) -> Option<&HostSystemRef> {
+        self.hosts.get(slot.0 as usize % self.hosts.len().max(1))
+    }
 }
 
 /// Why something that the group names can't be used, as a sentence that names the field.
@@ -82,10 +103,8 @@ pub async fn source(
         }
         None => None,
     };
-    let mut hosts = Vec::new();
-    for name in &placement.hosts {
-        hosts.push(inventory.find(below, name).await.map_err(|error| Unusable::Lookup("placement.hosts", error))?);
-    }
+    let pool = pool(client, inventory, base, spec).await?;
+    let (hosts, names_hosts) = hosts(client, inventory, below, &pool, spec).await?;
     let (user_data, metadata) = match &spec.guest.cloud_init {
         Some(cloud_init) => {
             (text(secrets, cloud_init.user_data.as_ref()).await?, text(secrets, cloud_init.metadata.as_ref()).await?)
@@ -93,12 +112,13 @@ pub async fn source(
         None => (None, None),
     };
     Ok(Source {
-        pool: pool(client, inventory, base, spec).await?,
+        pool,
         snapshot: snapshot(client, &template, spec).await?,
         cards: cards(client, inventory, below, &template, spec).await?,
         template,
         datastore,
         hosts,
+        names_hosts,
         user_data,
         metadata,
     })
@@ -135,6 +155,51 @@ async fn pool(
         .await
         .map_err(|error| failed(error.into()))?;
     pool.ok_or_else(|| Unusable::Field("placement.cluster", format!("{name} has no resource pool")))
+}
+
+/// The hosts that machines can be put on, and whether clones have to say which.
+async fn hosts(
+    client: &Client,
+    inventory: &Inventory,
+    below: Option<&ManagedObjectReference>,
+    pool: &ResourcePoolRef,
+    spec: &VmGroupSpec,
+) -> Result<(Vec<HostSystemRef>, bool), Unusable> {
+    let mut named = Vec::new();
+    for name in &spec.placement.hosts {
+        named.push(inventory.find(below, name).await.map_err(|error| Unusable::Lookup("placement.hosts", error))?);
+    }
+    if !named.is_empty() {
+        return Ok((named, true));
+    }
+    let failed = |error: vim25::Error| Unusable::Lookup("placement.resourcePool", error.into());
+    let Some(owner) = client.property(pool, resource_pool::OWNER).await.map_err(failed)? else {
+        return Ok((Vec::new(), false));
+    };
+    let hosts = usable_hosts(inventory, owner.reference()).await.map_err(failed)?;
+    let chooses = match ClusterComputeResourceRef::try_from(owner.reference().clone()) {
+        Ok(cluster) => {
+            let enabled = client.property(&cluster, cluster_compute_resource::CONFIGURATION_DRS_CONFIG_ENABLED).await;
+            enabled.map_err(failed)?.unwrap_or(false)
+        }
+        Err(_) => false,
+    };
+    Ok((hosts, !chooses))
+}
+
+/// The hosts of a cluster, or the lone host, that take machines now.
+async fn usable_hosts(inventory: &Inventory, owner: &ManagedObjectReference) -> vim25::Result<Vec<HostSystemRef>> {
+    let state = host_system::RUNTIME_CONNECTION_STATE;
+    let maintenance = host_system::RUNTIME_IN_MAINTENANCE_MODE;
+    let mut usable = Vec::new();
+    for mut host in inventory.retrieve(Some(owner), PropertySpec::of(&[&state, &maintenance])).await? {
+        let is_connected = host.take(state)? == Some(HostSystemConnectionState::Connected);
+        if is_connected && host.take(maintenance)? != Some(true) {
+            usable.push(HostSystemRef::try_from(host.obj)?);
+        }
+    }
+    usable.sort();
+    Ok(usable)
 }
 
 async fn snapshot(

@@ -65,6 +65,8 @@ pub struct Mirror {
     pub running: HashMap<ManagedObjectReference, ManagedObjectReference>,
     /// Whose tasks they are that were submitted from here, until their end is taken up.
     pub submitters: HashMap<ManagedObjectReference, GroupKey>,
+    /// The names of groups' folders.
+    pub awaited: HashMap<String, GroupKey>,
 }
 
 /// The properties that the mirror is made from.
@@ -115,7 +117,7 @@ impl Mirror {
             then.groups.extend(machine.marker.map(|marker| marker.owner));
         }
         if let Some(folder) = self.folders.remove(object) {
-            then.groups.extend(group_of_folder(&folder.name));
+            then.groups.extend(self.awaited.get(&folder.name).cloned());
         }
         self.running.remove(object);
         if let Some(group) = self.submitters.get(object) {
@@ -132,6 +134,13 @@ impl Mirror {
         let machines = self.machines.values().map(|machine| machine.parent.as_ref());
         let mut parents = machines.chain(self.folders.values().map(|folder| folder.parent.as_ref()));
         parents.any(|parent| parent == Some(folder)) || self.folders.get(folder).is_some_and(|folder| folder.found > 0)
+    }
+
+    /// Takes up what vCenter showed in a folder when it was asked.
+    pub fn found_in(&mut self, folder: &ManagedObjectReference, children: usize) {
+        if let Some(folder) = self.folders.get_mut(folder) {
+            folder.found = children;
+        }
     }
 
     /// How a task ended, if it has. It is told once.
@@ -162,6 +171,8 @@ impl Mirror {
             machine.parent = parent.map(Into::into);
         }
         if let Some(keys) = update.take(vm::CONFIG_EXTRA_CONFIG)? {
+            // Its group may be another than before, or none.
+            then.groups.extend(machine.marker.take().map(|marker| marker.owner));
             machine.marker = Marker::read(&keys.unwrap_or_default());
         }
         let cpus = update.take(vm::CONFIG_HARDWARE_NUM_CPU)?.flatten();
@@ -208,7 +219,7 @@ impl Mirror {
         if let Some(parent) = update.take(folder::PARENT)? {
             folder.parent = parent.map(Into::into);
         }
-        then.groups.extend(group_of_folder(&folder.name));
+        then.groups.extend(self.awaited.get(&folder.name).cloned());
         Ok(())
     }
 
@@ -237,10 +248,4 @@ impl Since {
         self.tools = begin(self.tools, on && tools);
         self.address = begin(self.address, on && address);
     }
-}
-
-/// The group that a folder of this name is for, unless its name was cut.
-fn group_of_folder(name: &str) -> Option<GroupKey> {
-    let (namespace, name) = name.split_once('.')?;
-    Some((namespace.to_owned(), name.to_owned()))
 }

@@ -11,10 +11,10 @@ use tracing::{info, warn};
 use vim25::{
     Client, Collector, Event, Inventory, ManagedObjectReference, Scope, Update, Updates, Watch,
     props::virtual_machine as vm,
-    refs::{FolderRef, TaskRef},
     types::{ObjectSpec, PropertyFilterSpec, PropertySpec},
 };
 
+use crate::group::Works;
 use mirror::{Consequences, GroupKey, Mirror};
 
 /// Whose turn it is to plan again.
@@ -30,6 +30,7 @@ pub struct Live {
     pub client: Client,
     pub inventory: Inventory,
     mirror: Mutex<Mirror>,
+    works: Mutex<Works>,
     /// Why the mirror can't be trusted, if it can't.
     away: Mutex<Option<String>>,
     triggers: mpsc::UnboundedSender<Trigger>,
@@ -42,6 +43,7 @@ impl Live {
             inventory: Inventory::new(client.clone()),
             client,
             mirror: Mutex::default(),
+            works: Mutex::default(),
             away: Mutex::new(Some("vCenter has not been read yet".to_owned())),
             triggers,
         });
@@ -53,30 +55,17 @@ impl Live {
         self.mirror.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What is queued and under way. Whoever takes both takes this before the mirror.
+    pub fn works(&self) -> MutexGuard<'_, Works> {
+        self.works.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Why vCenter can't be worked with now, if it can't.
     pub fn away(&self) -> Option<String> {
         self.away.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes whose task it is, so that its end brings the group's next plan.
-    pub fn submitted(&self, task: &TaskRef, group: &GroupKey) {
-        let reference: ManagedObjectReference = task.clone().into();
-        let mut mirror = self.mirror();
-        if mirror.tasks.contains_key(&reference) {
-            self.trigger(Trigger::Group(group.clone()));
-        }
-        mirror.submitters.insert(reference, group.clone());
-    }
-
-    /// Takes up what was seen in a folder, and has its group plan again.
-    pub fn found_in(&self, folder: &FolderRef, children: usize, group: &GroupKey) {
-        if let Some(folder) = self.mirror().folders.get_mut(&ManagedObjectReference::from(folder.clone())) {
-            folder.found = children;
-        }
-        self.trigger(Trigger::Group(group.clone()));
-    }
-
-    fn trigger(&self, trigger: Trigger) {
+    pub fn trigger(&self, trigger: Trigger) {
         // The receiver lives as long as the operator.
         let _ = self.triggers.send(trigger);
     }
@@ -106,6 +95,7 @@ impl Live {
                     *awaited = awaited.saturating_sub(1);
                     if *awaited == 0 {
                         info!(vcenter = %self.client.endpoint(), "vCenter is mirrored");
+                        self.works().start_over(&mut self.mirror());
                         self.set_away(None);
                     }
                 }

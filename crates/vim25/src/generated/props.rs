@@ -13,6 +13,8 @@ pub mod cluster_compute_resource {
     use crate::generated::{enums::*, refs::*, types::*};
     use crate::{Any, LocalizedMethodFault, ManagedObjectReference, Property, Timestamp};
 
+    pub const CONFIGURATION_DRS_CONFIG_ENABLED: Property<ClusterComputeResourceRef, bool> =
+        Property::new("configuration.drsConfig.enabled");
     pub const DATASTORE: Property<ClusterComputeResourceRef, Vec<DatastoreRef>> = Property::new("datastore");
     pub const HOST: Property<ClusterComputeResourceRef, Vec<HostSystemRef>> = Property::new("host");
     pub const NAME: Property<ClusterComputeResourceRef, String> = Property::new("name");

@@ -1,0 +1,58 @@
+//! What an action is about, and how its effect shows.
+
+use super::Action;
+use crate::{
+    group::{Folder, MachineId, Member, Power},
+    names::Slot,
+};
+
+/// What an action is done to. What fails is left alone for a while, and nothing else is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// The group's folder.
+    Folder,
+    /// A place in the group, which has no machine yet.
+    Slot(Slot),
+    /// A machine.
+    Machine(MachineId),
+}
+
+impl Action {
+    /// What the action is done to.
+    #[must_use]
+    pub fn subject(&self) -> Subject {
+        match self {
+            Self::CreateFolder | Self::DestroyFolder => Subject::Folder,
+            Self::Clone(slot) => Subject::Slot(*slot),
+            Self::PowerOn(id)
+            | Self::PowerOff(id)
+            | Self::ShutdownGuest(id)
+            | Self::Suspend(id)
+            | Self::Reconfigure(id, _)
+            | Self::Rename(id, _)
+            | Self::MoveIntoFolder(id)
+            | Self::Destroy(id) => Subject::Machine(id.clone()),
+        }
+    }
+
+    /// Whether the world shows what the action does. A task may be seen to end before its effect is.
+    #[must_use]
+    pub fn shows_in(&self, folder: Folder, members: &[Member]) -> bool {
+        let holds = |id: &MachineId, rule: &dyn Fn(&Member) -> bool| {
+            // Of a machine that is no more, nothing is left to be seen.
+            members.iter().find(|member| member.id == *id).is_none_or(rule)
+        };
+        match self {
+            Self::CreateFolder => folder != Folder::Absent,
+            Self::DestroyFolder => folder == Folder::Absent,
+            Self::Clone(slot) => members.iter().any(|member| member.slot == *slot),
+            Self::PowerOn(id) => holds(id, &|member| member.power == Power::On),
+            Self::PowerOff(id) | Self::ShutdownGuest(id) => holds(id, &|member| member.power == Power::Off),
+            Self::Suspend(id) => holds(id, &|member| member.power == Power::Suspended),
+            Self::Reconfigure(id, hardware) => holds(id, &|member| member.hardware == *hardware),
+            Self::Rename(id, name) => holds(id, &|member| member.name == *name),
+            Self::MoveIntoFolder(id) => holds(id, &|member| member.in_folder),
+            Self::Destroy(id) => holds(id, &|_| false),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What is done to a vCenter, each thing in its turn: one fair queue for all groups, and what is under way.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+};
+
+use drover_core::{
+    Action,
+    budget::{Budget, Limits, Ticket},
+    faults::NextStep,
+    group::Timestamp,
+};
+use tracing::{info, warn};
+use vim25::{Error, ManagedObjectReference};
+
+use super::{
+    act::{Scene, Submitted},
+    memory::Memory,
+    source::Found,
+};
+use crate::vcenter::{
+    Live, Trigger,
+    mirror::{Ended, GroupKey, Mirror},
+};
+
+/// Everything that is queued and under way in one vCenter, by the groups' UIDs.
+#[derive(Debug)]
+pub struct Works {
+    budget: Budget<String, Action, ManagedObjectReference>,
+    groups: HashMap<String, Group>,
+    tasks: HashMap<ManagedObjectReference, Errand>,
+    chance: RandomState,
+}
+
+/// What is known of a group. All of it may be lost.
+#[derive(Debug, Default)]
+pub struct Group {
+    pub memory: Memory,
+    /// What the spec names, found in vCenter for this generation of it.
+    pub found: Option<(i64, Found)>,
+    /// What its actions need to know, as of the last plan.
+    scene: Option<Arc<Scene>>,
+}
+
+/// An action whose turn it is.
+#[derive(Debug)]
+struct Errand {
+    ticket: Ticket,
+    group: String,
+    action: Action,
+    scene: Arc<Scene>,
+}
+
+impl Default for Works {
+    fn default() -> Self {
+        Self {
+            budget: Budget::new(Limits::default()),
+            groups: HashMap::new(),
+            tasks: HashMap::new(),
+            chance: RandomState::new(),
+        }
+    }
+}
+
+impl Works {
+    pub fn group(&mut self, uid: &str) -> &mut Group {
+        self.groups.entry(uid.to_owned()).or_default()
+    }
+
+    /// Queues what a group's plan says, in place of what its last plan said.
+    pub fn order(&mut self, scene: Scene, actions: &[Action]) {
+        let uid = scene.desired.uid.clone();
+        self.budget.retain(&uid, |action| actions.contains(action));
+        for action in actions {
+            self.budget.enqueue(uid.clone(), action.clone(), scene.loads(action));
+        }
+        self.group(&uid).scene = Some(Arc::new(scene));
+    }
+
+    /// Forgets a group that is gone.
+    pub fn forget(&mut self, uid: &str) {
+        self.budget.forget(&uid.to_owned());
+        self.groups.remove(uid);
+        let over: Vec<_> =
+            self.tasks.iter().filter(|(_, errand)| errand.group == uid).map(|(task, _)| task.clone()).collect();
+        for task in over {
+            if let Some(errand) = self.tasks.remove(&task) {
+                self.budget.finished(errand.ticket);
+            }
+        }
+    }
+
+    /// Takes up the tasks that have ended.
+    pub fn learn(&mut self, mirror: &mut Mirror, now: Timestamp) {
+        let ended: Vec<_> = self.tasks.keys().filter(|task| mirror.tasks.contains_key(task)).cloned().collect();
+        for task in ended {
+            if let (Some(errand), Some(ended)) = (self.tasks.remove(&task), mirror.end_of(&task)) {
+                self.end(errand, ended, mirror, now);
+            }
+        }
+    }
+
+    /// vCenter was away, and everything of it has been read anew. It no longer tells of tasks that ended long ago.
+    pub fn start_over(&mut self, mirror: &mut Mirror) {
+        for task in self.tasks.keys().filter(|task| !mirror.running.contains_key(task)) {
+            mirror.tasks.entry(task.clone()).or_insert(Ended::Unseen);
+        }
+        for group in self.groups.values_mut() {
+            group.memory.vcenter_is_back();
+        }
+    }
+
+    pub fn is_known(&self, task: &ManagedObjectReference) -> bool {
+        self.tasks.contains_key(task)
+    }
+
+    fn next(&mut self) -> Option<Errand> {
+        loop {
+            let admitted = self.budget.admit()?;
+            let group = self.groups.entry(admitted.group.clone()).or_default();
+            let Some(scene) = group.scene.clone() else {
+                self.budget.finished(admitted.ticket);
+                continue;
+            };
+            group.memory.begin(admitted.operation.clone());
+            return Some(Errand { ticket: admitted.ticket, group: admitted.group, action: admitted.operation, scene });
+        }
+    }
+
+    /// Takes up what became of a submission, and says whether its group has to plan again.
+    fn submitted(&mut self, errand: Errand, outcome: Result<Submitted, Error>, mirror: &mut Mirror) -> bool {
+        let now = Timestamp::now();
+        let name = &errand.scene.desired.name;
+        match outcome {
+            Ok(Submitted::Task(task)) => {
+                info!(group = %name, action = ?errand.action, task = task.value(), "submitted");
+                let task: ManagedObjectReference = task.into();
+                mirror.submitters.insert(task.clone(), errand.scene.key());
+                self.tasks.insert(task.clone(), errand);
+                // It may have ended, and been seen to, before the answer was here.
+                return mirror.tasks.contains_key(&task);
+            }
+            Ok(Submitted::Done) => self.end(errand, Ended::Done, mirror, now),
+            Ok(Submitted::Occupied(folder, children)) => {
+                mirror.found_in(&folder.into(), children);
+                self.end(errand, Ended::Unseen, mirror, now);
+            }
+            Err(error) => {
+                warn!(group = %name, action = ?errand.action, %error, "refused");
+                self.fail(errand, &error, mirror, now);
+            }
+        }
+        true
+    }
+
+    fn end(&mut self, errand: Errand, ended: Ended, mirror: &Mirror, now: Timestamp) {
+        let memory = &mut self.groups.entry(errand.group.clone()).or_default().memory;
+        match ended {
+            Ended::Done => memory.succeeded(&errand.action, now),
+            Ended::Unseen => memory.lost(&errand.action),
+            Ended::Failed(fault) => return self.fail(errand, &Error::from(fault), mirror, now),
+        }
+        self.budget.finished(errand.ticket);
+    }
+
+    fn fail(&mut self, errand: Errand, error: &Error, mirror: &Mirror, now: Timestamp) {
+        let draw = self.chance.hash_one((now, &errand.group, format!("{:?}", errand.action)));
+        let group = self.groups.entry(errand.group).or_default();
+        let taken_by = errand.scene.taken_by(&errand.action, mirror);
+        let step = group.memory.failed(&errand.action, error, taken_by.as_deref(), now, draw);
+        if matches!(step, NextStep::LookAgain | NextStep::AwaitUser(_)) {
+            // What the spec names may have been moved or made anew.
+            group.found = None;
+        }
+        self.budget.finished(errand.ticket);
+    }
+}
+
+/// Starts all that may be started. Nobody waits for it: what comes of it is seen in the mirror.
+pub fn start_what_may(live: &Arc<Live>) {
+    while let Some(errand) = { live.works().next() } {
+        tokio::spawn(run(Arc::clone(live), errand));
+    }
+}
+
+async fn run(live: Arc<Live>, errand: Errand) {
+    let group: GroupKey = errand.scene.key();
+    let outcome = errand.scene.submit(&errand.action).await;
+    let plan_again = {
+        let mut works = live.works();
+        let mut mirror = live.mirror();
+        works.submitted(errand, outcome, &mut mirror)
+    };
+    if plan_again {
+        live.trigger(Trigger::Group(group));
+        start_what_may(&live);
+    }
+}
