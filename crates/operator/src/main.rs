@@ -5,6 +5,7 @@
 
 mod crds;
 mod environment;
+mod fleet;
 mod group;
 mod run;
 mod vcenter;

@@ -18,6 +18,7 @@ use tracing::info;
 
 use crate::{
     environment::{self, BadEnvironment},
+    fleet::Fleet,
     group::{self, Context},
     vcenter::{Live, Trigger},
 };
@@ -52,7 +53,7 @@ pub async fn run(insecure: bool) -> Result<(), RunError> {
 
     let (triggers, orders) = mpsc::unbounded_channel();
     let live = Live::start(vcenter.clone(), triggers);
-    let context = Arc::new(Context { kube, live, cluster: cluster.uid().unwrap_or_default() });
+    let context = Arc::new(Context { kube, fleet: Fleet::new(live), cluster: cluster.uid().unwrap_or_default() });
     let controller = Controller::new(groups, watcher::Config::default());
     let all = controller.store();
     let wanted = stream::unfold(orders, |mut orders| async { orders.recv().await.map(|order| (order, orders)) });

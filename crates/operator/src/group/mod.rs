@@ -24,7 +24,7 @@ use serde_json::json;
 use tracing::{info, warn};
 use vim25::{LookupError, ManagedObject};
 
-use crate::vcenter::Live;
+use crate::{fleet::Fleet, vcenter::Live};
 use act::Scene;
 use memory::View;
 use source::{Base, Found, Source, Unusable};
@@ -40,7 +40,7 @@ const RESYNC: Duration = Duration::from_mins(5);
 /// What every reconcile needs.
 pub struct Context {
     pub kube: Client,
-    pub live: Arc<Live>,
+    pub fleet: Fleet,
     /// The id of this Kubernetes cluster: its `kube-system` namespace's UID.
     pub cluster: String,
 }
@@ -57,7 +57,6 @@ pub async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Req
     let groups: Api<VmGroup> = Api::namespaced(context.kube.clone(), &group.namespace().unwrap_or_default());
     let is_ours = group.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
     if group.metadata.deletion_timestamp.is_some() && !is_ours {
-        context.live.works().forget(&group.uid().unwrap_or_default());
         return Ok(Requeue::await_change());
     }
     if !is_ours {
@@ -71,11 +70,17 @@ pub async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Req
             return Ok(Requeue::await_change());
         }
     };
-    let Turn { plan, trouble, wake } = advance(&context, &group, &desired).await;
+    let live = context.fleet.choose(&desired.namespace, group.spec.vcenter.as_deref());
+    let Turn { plan, trouble, wake } = match &live {
+        Ok(live) => advance(&Site { context: &context, live }, &group, &desired).await,
+        Err(none) => stuck(Trouble::NotFound(format!("spec.vcenter: {none}")), RESYNC),
+    };
     if desired.deletion.is_some() && plan.settled && trouble == Trouble::None {
         info!(group = %group.name_any(), "the group's end is reached");
         set_finalizers(&groups, &group, |finalizers| finalizers.retain(|finalizer| finalizer != FINALIZER)).await?;
-        context.live.works().forget(&desired.uid);
+        if let Ok(live) = &live {
+            live.works().forget(&desired.uid);
+        }
         return Ok(Requeue::await_change());
     }
     report::status(&groups, &group, &desired, &plan, &verdict(&desired, &plan, &trouble)).await?;
@@ -90,35 +95,45 @@ struct Turn {
     wake: Duration,
 }
 
+/// Nothing can be done, or even seen, now.
+fn stuck(trouble: Trouble, wake: Duration) -> Turn {
+    Turn { plan: nothing(), trouble, wake }
+}
+
+/// Where a group is at home.
+struct Site<'a> {
+    context: &'a Context,
+    live: &'a Arc<Live>,
+}
+
 /// Plans, and orders what the plan says.
-async fn advance(context: &Context, group: &VmGroup, desired: &Desired) -> Turn {
-    let stuck = |trouble, wake| Turn { plan: nothing(), trouble, wake };
-    if let Some(why) = context.live.away() {
+async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Turn {
+    if let Some(why) = site.live.away() {
         return stuck(Trouble::VCenterAway(why), RESYNC);
     }
-    let mut found = match dereference(context, group, desired).await {
+    let mut found = match dereference(site, group, desired).await {
         Ok(found) => found,
         // Without its place and without machines, a group that is being deleted has nothing left to wait for.
         Err(Unusable::Lookup(_, LookupError::NotFound { .. }))
-            if desired.deletion.is_some() && !has_machines(context, desired) =>
+            if desired.deletion.is_some() && !has_machines(site, desired) =>
         {
             return Turn { plan: Plan { settled: true, ..nothing() }, trouble: Trouble::None, wake: RESYNC };
         }
         Err(unusable) => return stuck(trouble_of(&unusable), LOOK_AGAIN),
     };
-    let mut decision = decide(context, group, desired, &found);
+    let mut decision = decide(site, group, desired, &found);
     let mut trouble = Trouble::None;
     if decision.lacks_source {
-        match find_source(context, group, &found.base).await {
+        match find_source(site, group, &found.base).await {
             Ok(source) => {
                 found.source = Some(source);
-                remember(context, group, desired, &found);
-                decision = decide(context, group, desired, &found);
+                remember(site, group, desired, &found);
+                decision = decide(site, group, desired, &found);
             }
             Err(unusable) => trouble = trouble_of(&unusable),
         }
     }
-    works::start_what_may(&context.live);
+    works::start_what_may(site.live);
     let Decision { plan, mut wake, problems, .. } = decision;
     if trouble != Trouble::None {
         wake = wake.min(LOOK_AGAIN);
@@ -137,8 +152,8 @@ struct Decision {
 }
 
 /// Plans from what is true now, and puts the plan's actions in place of the last one's.
-fn decide(context: &Context, group: &VmGroup, desired: &Desired, found: &Found) -> Decision {
-    let live = &context.live;
+fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) -> Decision {
+    let live = site.live;
     let now = Timestamp::now();
     let mut works = live.works();
     let mut mirror = live.mirror();
@@ -153,7 +168,7 @@ fn decide(context: &Context, group: &VmGroup, desired: &Desired, found: &Found) 
         readiness: group.spec.readiness,
         mirror: &mirror,
         base: &found.base.folder,
-        cluster: &context.cluster,
+        cluster: &site.context.cluster,
         unknown_clones,
     };
     let memory = &mut works.group(&desired.uid).memory;
@@ -172,7 +187,7 @@ fn decide(context: &Context, group: &VmGroup, desired: &Desired, found: &Found) 
     let scene = Scene {
         client: live.client.clone(),
         desired: desired.clone(),
-        cluster: context.cluster.clone(),
+        cluster: site.context.cluster.clone(),
         base: found.base.clone(),
         folder: act::folder(view.group_folder()),
         source: found.source.clone(),
@@ -198,38 +213,34 @@ fn trouble_of(unusable: &Unusable) -> Trouble {
     }
 }
 
-fn has_machines(context: &Context, desired: &Desired) -> bool {
-    let mirror = context.live.mirror();
+fn has_machines(site: &Site<'_>, desired: &Desired) -> bool {
+    let mirror = site.live.mirror();
     let mut markers = mirror.machines.values().filter_map(|machine| machine.marker.as_ref());
-    markers.any(|marker| marker.group == desired.uid && marker.cluster == context.cluster)
+    markers.any(|marker| marker.group == desired.uid && marker.cluster == site.context.cluster)
 }
 
 /// What the spec names, found once for each generation of it.
-async fn dereference(context: &Context, group: &VmGroup, desired: &Desired) -> Result<Found, Unusable> {
+async fn dereference(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<Found, Unusable> {
     let generation = group.metadata.generation.unwrap_or(0);
-    if let Some((known, found)) = &context.live.works().group(&desired.uid).found
+    if let Some((known, found)) = &site.live.works().group(&desired.uid).found
         && *known == generation
     {
         return Ok(found.clone());
     }
-    if let Some(name) = group.spec.vcenter.as_ref().filter(|name| *name != "default") {
-        let why = format!("there is no VCenter {name:?}: the environment gives one called default");
-        return Err(Unusable::Field("vcenter", why));
-    }
-    let base = source::base(&context.live.inventory, &group.spec).await?;
-    let template = source::template(&context.live.inventory, &base, &group.spec.template).await.ok();
+    let base = source::base(&site.live.inventory, &group.spec).await?;
+    let template = source::template(&site.live.inventory, &base, &group.spec.template).await.ok();
     let found = Found { base, template, source: None };
-    remember(context, group, desired, &found);
+    remember(site, group, desired, &found);
     Ok(found)
 }
 
-fn remember(context: &Context, group: &VmGroup, desired: &Desired, found: &Found) {
-    context.live.works().group(&desired.uid).found = Some((group.metadata.generation.unwrap_or(0), found.clone()));
+fn remember(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) {
+    site.live.works().group(&desired.uid).found = Some((group.metadata.generation.unwrap_or(0), found.clone()));
 }
 
-async fn find_source(context: &Context, group: &VmGroup, base: &Base) -> Result<Source, Unusable> {
-    let secrets: Api<Secret> = Api::namespaced(context.kube.clone(), &group.namespace().unwrap_or_default());
-    source::source(&context.live.client, &context.live.inventory, &secrets, base, &group.spec).await
+async fn find_source(site: &Site<'_>, group: &VmGroup, base: &Base) -> Result<Source, Unusable> {
+    let secrets: Api<Secret> = Api::namespaced(site.context.kube.clone(), &group.namespace().unwrap_or_default());
+    source::source(&site.live.client, &site.live.inventory, &secrets, base, &group.spec).await
 }
 
 /// A plan for when vCenter can't be looked at.
