@@ -62,6 +62,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case effect.drop == "before":
 		drop(w)
 		return
+	case effect.hold == "before":
+		<-r.Context().Done()
+		return
 	case effect.fault != nil:
 		writeFault(w, effect.message, effect.fault)
 		return
@@ -70,8 +73,12 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := f.answer(r, c)
-	if effect.drop == "after" {
+	switch {
+	case effect.drop == "after":
 		drop(w)
+		return
+	case effect.hold == "after":
+		<-r.Context().Done()
 		return
 	}
 	send(w, r, answer)

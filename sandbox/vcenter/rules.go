@@ -16,7 +16,7 @@ import (
 // rule is one misbehaviour: which calls it meets, how many of them, and the one thing that it does to them.
 type rule struct {
 	ID     int    `json:"id"`
-	Method string `json:"method"`           // a SOAP method, or * for all
+	Method string `json:"method"`           // a SOAP method, several with commas between, or * for all
 	Client string `json:"client,omitempty"` // only calls whose User-Agent starts so
 	Skip   int    `json:"skip,omitempty"`   // let so many matching calls through first
 	Count  int    `json:"count,omitempty"`  // then act on so many; 0: on all
@@ -28,6 +28,7 @@ type rule struct {
 	Fault     *fault `json:"fault,omitempty"`
 	TaskFault *fault `json:"taskFault,omitempty"`
 	Drop      string `json:"drop,omitempty"`
+	Hold      string `json:"hold,omitempty"`
 
 	Hits int `json:"hits"` // calls it acted on
 
@@ -43,6 +44,7 @@ type effect struct {
 	fault     types.BaseMethodFault
 	taskFault types.BaseMethodFault
 	drop      string
+	hold      string
 }
 
 type rules struct {
@@ -100,6 +102,8 @@ func (r *rules) apply(ctx context.Context, c *call) effect {
 			e = effect{message: n.TaskFault.Message, taskFault: n.built}
 		case n.Drop != "":
 			e = effect{drop: n.Drop}
+		case n.Hold != "":
+			e = effect{hold: n.Hold}
 		}
 		wait += n.latency
 	}
@@ -114,7 +118,7 @@ func (r *rules) apply(ctx context.Context, c *call) effect {
 }
 
 func (n *rule) meets(c *call) bool {
-	if n.Method != "*" && n.Method != c.method || !strings.HasPrefix(c.client, n.Client) {
+	if n.Method != "*" && !slices.Contains(n.methods(), c.method) || !strings.HasPrefix(c.client, n.Client) {
 		return false
 	}
 	if n.TaskFault != nil && !strings.HasSuffix(c.method, "_Task") {
@@ -127,9 +131,13 @@ func (n *rule) meets(c *call) bool {
 	return n.Share == 0 || n.chance.Float64() < n.Share
 }
 
+func (n *rule) methods() []string { return strings.Split(n.Method, ",") }
+
 func (n *rule) check() (err error) {
-	if _, ok := typeOf(n.Method); !ok && n.Method != "*" {
-		return fmt.Errorf("there is no method %q in vSphere's API; * stands for all", n.Method)
+	for _, method := range n.methods() {
+		if _, ok := typeOf(method); !ok && method != "*" {
+			return fmt.Errorf("there is no method %q in vSphere's API; * stands for all", method)
+		}
 	}
 	if n.Skip < 0 || n.Count < 0 {
 		return errors.New("skip and count can't be negative")
@@ -157,14 +165,17 @@ func (n *rule) check() (err error) {
 			f.Message = "A fault of the sandbox's making."
 		}
 	}
-	if n.Drop != "" {
+	for name, when := range map[string]string{"drop": n.Drop, "hold": n.Hold} {
+		if when == "" {
+			continue
+		}
 		effects++
-		if n.Drop != "before" && n.Drop != "after" {
-			return fmt.Errorf("drop %q: give before (vCenter never sees the call) or after (only the answer is lost)", n.Drop)
+		if when != "before" && when != "after" {
+			return fmt.Errorf("%s %q: give before (vCenter never sees the call) or after (only the answer is lost)", name, when)
 		}
 	}
 	if effects != 1 {
-		return errors.New("a rule has one of latency, fault, taskFault and drop")
+		return errors.New("a rule has one of latency, fault, taskFault, drop and hold")
 	}
 	if n.TaskFault != nil && n.Method != "*" && !strings.HasSuffix(n.Method, "_Task") {
 		return fmt.Errorf("taskFault: %s submits no task", n.Method)

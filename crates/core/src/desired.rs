@@ -86,6 +86,7 @@ fn update(spec: &VmGroupSpec, replicas: u32) -> Result<UpdatePolicy, Invalid> {
         max_unavailable: if max_surge == 0 { max_unavailable.max(1) } else { max_unavailable },
         max_surge,
         min_ready: seconds("update.minReadySeconds", spec.update.min_ready_seconds)?,
+        progress_deadline: seconds("update.progressDeadlineSeconds", spec.update.progress_deadline_seconds)?,
     })
 }
 
@@ -105,7 +106,7 @@ fn positive(field: &'static str, value: i32, least: u32, rule: &'static str) -> 
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use serde_json::json;
 
     use super::*;
@@ -119,7 +120,7 @@ mod tests {
         group
     }
 
-    fn desired(spec: &serde_json::Value) -> Desired {
+    pub fn desired(spec: &serde_json::Value) -> Desired {
         Desired::of(&group(spec)).unwrap()
     }
 

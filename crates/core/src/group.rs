@@ -73,6 +73,8 @@ pub struct UpdatePolicy {
     pub max_surge: u32,
     /// How long a machine has to be ready before it counts as available.
     pub min_ready: Duration,
+    /// How long a group may take without getting any further.
+    pub progress_deadline: Duration,
 }
 
 /// Which way changes reach machines.

@@ -9,11 +9,15 @@ pub mod backoff;
 pub mod budget;
 pub mod desired;
 pub mod faults;
+pub mod forecast;
 pub mod group;
 pub mod names;
+pub mod news;
 pub mod plan;
+pub mod progress;
 pub mod reasons;
 pub mod verdict;
 
+pub use forecast::forecast;
 pub use plan::{Action, Counts, Plan, Subject, plan};
 pub use verdict::{Trouble, Verdict, verdict};

@@ -52,6 +52,8 @@ reasons! {
     Invalid,
     /// Tasks in vCenter fail. Drover tries again, ever more slowly; the message says what failed and why.
     TasksFail,
+    /// The group got no further for as long as update.progressDeadlineSeconds says. Drover goes on; see what its machines wait for.
+    DeadlineExceeded,
     /// Nothing stands in the way.
     NotStalled,
 }

@@ -18,6 +18,8 @@ pub enum Trouble {
     Invalid(String),
     /// Tasks fail; the sentences say which and why.
     TasksFail(Vec<String>),
+    /// The group got no further for as long as it may take.
+    Overdue,
 }
 
 /// What is said of a group.
@@ -51,7 +53,7 @@ const SUCCESS: &str = "successfully reconciled VmGroup";
 #[must_use]
 pub fn verdict(desired: &Desired, plan: &Plan, trouble: &Trouble) -> Verdict {
     let progress = progress(desired, plan);
-    let (stalled, obstacle) = obstacle(trouble);
+    let (stalled, obstacle) = obstacle(desired, plan, trouble);
     let settled = plan.settled && stalled == Reason::NotStalled && desired.deletion.is_none();
     let message = match &obstacle {
         Some(obstacle) => obstacle.clone(),
@@ -86,12 +88,16 @@ fn waiting(desired: &Desired) -> Reason {
     }
 }
 
-fn obstacle(trouble: &Trouble) -> (Reason, Option<String>) {
+fn obstacle(desired: &Desired, plan: &Plan, trouble: &Trouble) -> (Reason, Option<String>) {
     match trouble {
         Trouble::None => (Reason::NotStalled, None),
         Trouble::VCenterAway(why) => (Reason::VCenterAway, Some(why.clone())),
         Trouble::NotFound(why) => (Reason::NotFound, Some(why.clone())),
         Trouble::Invalid(why) => (Reason::Invalid, Some(why.clone())),
+        Trouble::Overdue => {
+            let seconds = desired.update.progress_deadline.as_secs();
+            (Reason::DeadlineExceeded, Some(format!("no progress for {seconds} s: {}", progress(desired, plan))))
+        }
         Trouble::TasksFail(sentences) => {
             let first = sentences.first().cloned().unwrap_or_default();
             let more = sentences.len().saturating_sub(1);
@@ -114,31 +120,13 @@ fn progress(desired: &Desired, plan: &Plan) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use serde_json::json;
 
     use super::*;
-    use crate::{
-        Counts,
-        group::{Hardware, Power, Revision, ScaleIn, Strategy, UpdatePolicy},
-    };
+    use crate::{Counts, desired::tests::desired as spec};
 
     fn desired() -> Desired {
-        let update =
-            UpdatePolicy { strategy: Strategy::Replace, max_unavailable: 1, max_surge: 0, min_ready: Duration::ZERO };
-        Desired {
-            uid: String::new(),
-            namespace: String::new(),
-            name: String::new(),
-            replicas: 3,
-            hardware: Hardware { cpus: 1, memory_mib: 1024 },
-            revision: Revision(0),
-            power: Power::On,
-            update,
-            scale_in: ScaleIn::Newest,
-            shutdown_grace: Duration::ZERO,
-            deletion: None,
-            paused: false,
-        }
+        spec(&json!({}))
     }
 
     fn plan(settled: bool) -> Plan {
@@ -176,6 +164,7 @@ mod tests {
             Trouble::NotFound("there is no template \"x\"".to_owned()),
             Trouble::Invalid("spec.cpu is 0".to_owned()),
             Trouble::TasksFail(vec!["cloning a: no room".to_owned(), "cloning b: no room".to_owned()]),
+            Trouble::Overdue,
         ] {
             let verdict = verdict(&desired(), &plan(false), &trouble);
             assert_eq!(verdict.phase, Phase::Error, "{trouble:?}");

@@ -7,6 +7,7 @@ mod crds;
 mod environment;
 mod fleet;
 mod group;
+mod plan;
 mod run;
 mod vcenter;
 
@@ -35,12 +36,24 @@ authorities, or those in the file VC_CA_FILE. RUST_LOG=debug says more.";
 enum Command {
     /// Run the operator until it is told to stop.
     Run(RunFlags),
+    /// Print what would be done to reach a manifest from what is in vCenter now, and do none of it.
+    Plan(PlanFlags),
     /// Print the custom resource definitions, to apply with `kubectl apply --server-side -f -`.
     Crds {
         /// Write each into a file `<group>_<plural>.yaml` of this folder instead.
         #[arg(long, value_name = "DIR")]
         output_dir: Option<PathBuf>,
     },
+}
+
+#[derive(Args)]
+struct PlanFlags {
+    /// The manifest with the groups; other objects in it are passed over. `-` is standard input.
+    #[arg(short, long, value_name = "FILE")]
+    file: PathBuf,
+    /// Connect to vCenter without checking its certificate: anybody on the way can read the password.
+    #[arg(long)]
+    insecure: bool,
 }
 
 #[derive(Args)]
@@ -55,6 +68,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Some(Command::Crds { output_dir: Some(dir) }) => crds::write(&dir).map_err(Into::into),
         Some(Command::Crds { output_dir: None }) => crds::print().map_err(Into::into),
+        Some(Command::Plan(flags)) => plan(&flags),
         Some(Command::Run(flags)) => run(&flags),
         None => run(&arguments.run),
     };
@@ -70,8 +84,15 @@ fn main() -> ExitCode {
 fn run(flags: &RunFlags) -> Result<(), Box<dyn Error>> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube=warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    Ok(runtime.block_on(run::run(flags.insecure))?)
+    Ok(runtime()?.block_on(run::run(flags.insecure))?)
+}
+
+fn plan(flags: &PlanFlags) -> Result<(), Box<dyn Error>> {
+    Ok(runtime()?.block_on(plan::plan(&flags.file, flags.insecure))?)
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
 /// Go's flags have one dash, and so people write them: `-insecure`.

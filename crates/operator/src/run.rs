@@ -53,7 +53,7 @@ pub async fn run(insecure: bool) -> Result<(), RunError> {
 
     let (triggers, orders) = mpsc::unbounded_channel();
     let live = Live::start(vcenter.clone(), triggers);
-    let context = Arc::new(Context { kube, fleet: Fleet::new(live), cluster: cluster.uid().unwrap_or_default() });
+    let context = Arc::new(Context::new(kube, Fleet::new(live), cluster.uid().unwrap_or_default()));
     let controller = Controller::new(groups, watcher::Config::default());
     let all = controller.store();
     let wanted = stream::unfold(orders, |mut orders| async { orders.recv().await.map(|order| (order, orders)) });

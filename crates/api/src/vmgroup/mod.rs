@@ -103,7 +103,8 @@ pub struct VmGroupSpec {
     /// How machines are brought down.
     #[serde(default)]
     pub shutdown: Shutdown,
-    /// What becomes of the machines when the group is deleted.
+    /// What becomes of the machines when the group is deleted. A group whose vCenter never comes back is let go, with whatever is
+    /// left of it there, by the annotation `vm.codeconnect.vmworld.com/abandon: "true"`.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
     /// Look on, and change nothing.

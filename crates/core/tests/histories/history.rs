@@ -323,5 +323,6 @@ fn update(chance: &mut Chance) -> UpdatePolicy {
         max_unavailable: if max_surge == 0 { max_unavailable.max(1) } else { max_unavailable },
         max_surge,
         min_ready: Duration::from_secs(if chance.percent(70) { 0 } else { 10 }),
+        progress_deadline: Duration::from_mins(10),
     }
 }

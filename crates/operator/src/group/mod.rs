@@ -1,7 +1,10 @@
 //! The controller of groups. A reconcile is five verbs: dereference, validate, plan, act, report.
 
 mod act;
+mod diary;
 mod memory;
+mod networks;
+mod preview;
 mod report;
 mod source;
 mod works;
@@ -11,14 +14,17 @@ use std::{sync::Arc, time::Duration};
 use drover_api::VmGroup;
 use drover_core::{
     Action, Counts, Plan, Trouble,
-    group::{Desired, Timestamp},
-    names, plan, verdict,
+    group::{Desired, Observed, Timestamp},
+    names, plan,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams},
-    runtime::controller::Action as Requeue,
+    runtime::{
+        controller::Action as Requeue,
+        events::{Recorder, Reporter},
+    },
 };
 use serde_json::json;
 use tracing::{info, warn};
@@ -26,11 +32,16 @@ use vim25::{LookupError, ManagedObject};
 
 use crate::{fleet::Fleet, vcenter::Live};
 use act::Scene;
+use diary::Diaries;
 use memory::View;
-use source::{Base, Found, Source, Unusable};
+pub use preview::preview;
+pub use source::Unusable;
+use source::{Base, Found, Source};
 pub use works::Works;
 
 const FINALIZER: &str = "vm.codeconnect.vmworld.com/finalizer";
+/// On a group that is being deleted: whatever is left of it in vCenter stays there.
+const ABANDON: &str = "vm.codeconnect.vmworld.com/abandon";
 const MANAGER: &str = "drover";
 /// What a group names is looked for again after this long, if it wasn't there.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -43,6 +54,16 @@ pub struct Context {
     pub fleet: Fleet,
     /// The id of this Kubernetes cluster: its `kube-system` namespace's UID.
     pub cluster: String,
+    pub recorder: Recorder,
+    diaries: Diaries,
+}
+
+impl Context {
+    pub fn new(kube: Client, fleet: Fleet, cluster: String) -> Self {
+        let reporter = Reporter { controller: MANAGER.to_owned(), instance: std::env::var("POD_NAME").ok() };
+        let recorder = Recorder::new(kube.clone(), reporter);
+        Self { kube, fleet, cluster, recorder, diaries: Diaries::default() }
+    }
 }
 
 /// Why a reconcile failed: the API server didn't answer as it should. It is tried again.
@@ -66,30 +87,49 @@ pub async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Req
     let desired = match Desired::of(&group) {
         Ok(desired) => desired,
         Err(invalid) => {
-            report::invalid(&groups, &group, &invalid).await?;
+            report::write(&groups, &group, report::invalid(&group, &invalid)).await?;
             return Ok(Requeue::await_change());
         }
     };
     let live = context.fleet.choose(&desired.namespace, group.spec.vcenter.as_deref());
-    let Turn { plan, trouble, wake } = match &live {
+    let abandoned = desired.deletion.is_some() && is_abandoned(&group);
+    let mut turn = match &live {
+        _ if abandoned => over(),
         Ok(live) => advance(&Site { context: &context, live }, &group, &desired).await,
         Err(none) => stuck(Trouble::NotFound(format!("spec.vcenter: {none}")), RESYNC),
     };
-    if desired.deletion.is_some() && plan.settled && trouble == Trouble::None {
+    if abandoned {
+        report::abandoned(&context.recorder, &group);
+    }
+    if desired.deletion.is_some() && turn.plan.settled && turn.trouble == Trouble::None {
         info!(group = %group.name_any(), "the group's end is reached");
         set_finalizers(&groups, &group, |finalizers| finalizers.retain(|finalizer| finalizer != FINALIZER)).await?;
+        context.diaries.forget(&desired.uid);
         if let Ok(live) = &live {
             live.works().forget(&desired.uid);
         }
         return Ok(Requeue::await_change());
     }
-    report::status(&groups, &group, &desired, &plan, &verdict(&desired, &plan, &trouble)).await?;
-    Ok(Requeue::requeue(wake))
+    let page = context.diaries.page(&desired, &group, &mut turn);
+    report::news(&context.recorder, &group, page.news);
+    let status = report::status(&group, &desired, &turn.plan, &page.verdict);
+    if let Some(wait) = context.diaries.wait_to_write(&group, &status) {
+        return Ok(Requeue::requeue(wait.min(turn.wake)));
+    }
+    report::write(&groups, &group, status).await?;
+    Ok(Requeue::requeue(turn.wake))
+}
+
+/// The user gives up what is in vCenter: its machines stay, and nobody looks after them.
+fn is_abandoned(group: &VmGroup) -> bool {
+    group.annotations().get(ABANDON).is_some_and(|value| value == "true")
 }
 
 /// What a reconcile came to.
 struct Turn {
     plan: Plan,
+    /// The group as it is, where that could be seen.
+    observed: Option<Observed>,
     trouble: Trouble,
     /// When to come back, if nothing changes before.
     wake: Duration,
@@ -97,7 +137,12 @@ struct Turn {
 
 /// Nothing can be done, or even seen, now.
 fn stuck(trouble: Trouble, wake: Duration) -> Turn {
-    Turn { plan: nothing(), trouble, wake }
+    Turn { plan: nothing(), observed: None, trouble, wake }
+}
+
+/// Nothing is left to be done for a group that is being deleted.
+fn over() -> Turn {
+    Turn { plan: Plan { settled: true, ..nothing() }, ..stuck(Trouble::None, RESYNC) }
 }
 
 /// Where a group is at home.
@@ -117,7 +162,7 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Turn {
         Err(Unusable::Lookup(_, LookupError::NotFound { .. }))
             if desired.deletion.is_some() && !has_machines(site, desired) =>
         {
-            return Turn { plan: Plan { settled: true, ..nothing() }, trouble: Trouble::None, wake: RESYNC };
+            return over();
         }
         Err(unusable) => return stuck(trouble_of(&unusable), LOOK_AGAIN),
     };
@@ -134,17 +179,18 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Turn {
         }
     }
     works::start_what_may(site.live);
-    let Decision { plan, mut wake, problems, .. } = decision;
+    let Decision { plan, observed, mut wake, problems, .. } = decision;
     if trouble != Trouble::None {
         wake = wake.min(LOOK_AGAIN);
     } else if !problems.is_empty() {
         trouble = Trouble::TasksFail(problems);
     }
-    Turn { plan, trouble, wake }
+    Turn { plan, observed: Some(observed), trouble, wake }
 }
 
 struct Decision {
     plan: Plan,
+    observed: Observed,
     /// Machines are to be cloned, and what from has not been looked for.
     lacks_source: bool,
     wake: Duration,
@@ -194,7 +240,7 @@ fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) ->
         extra_config: group.spec.extra_config.clone(),
     };
     works.order(scene, &orders);
-    Decision { plan, lacks_source, wake: until(wake, now), problems }
+    Decision { plan, observed, lacks_source, wake: until(wake, now), problems }
 }
 
 /// How long to sleep. A little longer than asked for, so that the time has come when it is looked at.
@@ -240,7 +286,7 @@ fn remember(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) 
 
 async fn find_source(site: &Site<'_>, group: &VmGroup, base: &Base) -> Result<Source, Unusable> {
     let secrets: Api<Secret> = Api::namespaced(site.context.kube.clone(), &group.namespace().unwrap_or_default());
-    source::source(&site.live.client, &site.live.inventory, &secrets, base, &group.spec).await
+    source::source(&site.live.client, &site.live.inventory, Some(&secrets), base, &group.spec).await
 }
 
 /// A plan for when vCenter can't be looked at.

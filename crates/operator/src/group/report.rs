@@ -1,30 +1,29 @@
 //! What is written of a group: only what differs from what stands there.
 
 use drover_api::{VmGroup, VmGroupStatus, vmgroup::Phase};
-use drover_core::{Counts, Plan, Verdict, desired::Invalid, group::Desired, reasons::Reason, verdict::Judgement};
+use drover_core::{
+    Counts, Plan, Verdict, desired::Invalid, group::Desired, news::News, reasons::Reason, verdict::Judgement,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{
-    Api, ResourceExt,
+    Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
+    runtime::events::{Event, EventType, Recorder},
 };
 use serde_json::json;
+use tracing::warn;
 
 use super::{Error, MANAGER};
 
-pub async fn status(
-    groups: &Api<VmGroup>,
-    group: &VmGroup,
-    desired: &Desired,
-    plan: &Plan,
-    verdict: &Verdict,
-) -> Result<(), Error> {
+/// What is said of a group.
+pub fn status(group: &VmGroup, desired: &Desired, plan: &Plan, verdict: &Verdict) -> VmGroupStatus {
     let counts = plan.counts;
     let is_known = verdict.conditions[2].reason != Reason::VCenterAway;
     let before = group.status.clone().unwrap_or_default();
     let number = |count: u32| i32::try_from(count).ok();
     let kept = |now: Option<i32>, before: Option<i32>| if is_known { now } else { before };
     let Counts { current, ready, available, updated } = counts;
-    let status = VmGroupStatus {
+    VmGroupStatus {
         phase: Some(verdict.phase),
         current_replicas: kept(number(current), before.current_replicas),
         desired_replicas: number(desired.replicas),
@@ -40,28 +39,27 @@ pub async fn status(
             .iter()
             .map(|judgement| condition(judgement, group, &before.conditions))
             .collect(),
-    };
-    write(groups, group, status).await
+    }
 }
 
-pub async fn invalid(groups: &Api<VmGroup>, group: &VmGroup, invalid: &Invalid) -> Result<(), Error> {
+/// What is said of a group that makes no sense.
+pub fn invalid(group: &VmGroup, invalid: &Invalid) -> VmGroupStatus {
     let before = group.status.clone().unwrap_or_default();
     let message = invalid.to_string();
     let judge =
         |kind, holds, message: &str| Judgement { kind, holds, reason: Reason::Invalid, message: message.to_owned() };
     let judgements =
         [judge("Ready", false, &message), judge("Progressing", false, ""), judge("Stalled", true, &message)];
-    let status = VmGroupStatus {
+    VmGroupStatus {
         phase: Some(Phase::Error),
         last_message: Some(message.clone()),
         observed_generation: group.metadata.generation,
         conditions: judgements.iter().map(|judgement| condition(judgement, group, &before.conditions)).collect(),
         ..before
-    };
-    write(groups, group, status).await
+    }
 }
 
-async fn write(groups: &Api<VmGroup>, group: &VmGroup, status: VmGroupStatus) -> Result<(), Error> {
+pub async fn write(groups: &Api<VmGroup>, group: &VmGroup, status: VmGroupStatus) -> Result<(), Error> {
     if group.status.as_ref() == Some(&status) {
         return Ok(());
     }
@@ -72,6 +70,43 @@ async fn write(groups: &Api<VmGroup>, group: &VmGroup, status: VmGroupStatus) ->
         Err(kube::Error::Api(gone)) if gone.code == 404 => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Tells what there is to tell. Nobody waits for it, and what can't be told now is told by the status too.
+pub fn news(recorder: &Recorder, group: &VmGroup, news: Vec<News>) {
+    let (recorder, reference) = (recorder.clone(), group.object_ref(&()));
+    tokio::spawn(async move {
+        for news in news {
+            let type_ = if news.is_warning { EventType::Warning } else { EventType::Normal };
+            let event = Event {
+                type_,
+                reason: news.reason.to_owned(),
+                note: Some(cut(news.message)),
+                action: "Reconcile".to_owned(),
+                secondary: None,
+            };
+            if let Err(error) = recorder.publish(&event, &reference).await {
+                warn!(%error, reason = news.reason, "an event could not be written");
+            }
+        }
+    });
+}
+
+/// Tells that the group is given up.
+pub fn abandoned(recorder: &Recorder, group: &VmGroup) {
+    let message = "given up as its annotation asks: what is left of it in vCenter stays there, unattended".to_owned();
+    news(recorder, group, vec![News { is_warning: true, reason: "Abandoned", message }]);
+}
+
+/// An event's note has at most a kilobyte.
+fn cut(mut message: String) -> String {
+    const LONGEST: usize = 1000;
+    if message.len() > LONGEST {
+        let end = (0..=LONGEST).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
+        message.truncate(end);
+        message.push('…');
+    }
+    message
 }
 
 /// A condition's time is that of its last change.

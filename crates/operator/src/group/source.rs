@@ -9,17 +9,16 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use vim25::{
     Client, Inventory, LookupError, ManagedObject, ManagedObjectReference,
-    enums::{HostSystemConnectionState, VirtualDeviceConfigSpecOperation},
+    enums::HostSystemConnectionState,
     props::{cluster_compute_resource, host_system, resource_pool, virtual_machine},
     refs::{
-        ClusterComputeResourceRef, DatacenterRef, DatastoreRef, FolderRef, HostSystemRef, NetworkRef, ResourcePoolRef,
+        ClusterComputeResourceRef, DatacenterRef, DatastoreRef, FolderRef, HostSystemRef, ResourcePoolRef,
         VirtualMachineRef, VirtualMachineSnapshotRef,
     },
-    types::{
-        AnyVirtualDevice, AnyVirtualDeviceBackingInfo, PropertySpec, VirtualDeviceConfigSpec, VirtualEthernetCard,
-        VirtualEthernetCardNetworkBackingInfo,
-    },
+    types::{PropertySpec, VirtualDeviceConfigSpec},
 };
+
+use super::networks;
 
 /// The folder that the seed operator's users make for it.
 const DEFAULT_FOLDER: &str = "vm-operator";
@@ -90,7 +89,7 @@ pub async fn base(inventory: &Inventory, spec: &VmGroupSpec) -> Result<Base, Unu
 pub async fn source(
     client: &Client,
     inventory: &Inventory,
-    secrets: &Api<Secret>,
+    secrets: Option<&Api<Secret>>,
     base: &Base,
     spec: &VmGroupSpec,
 ) -> Result<Source, Unusable> {
@@ -114,7 +113,7 @@ pub async fn source(
     Ok(Source {
         pool,
         snapshot: snapshot(client, &template, spec).await?,
-        cards: cards(client, inventory, below, &template, spec).await?,
+        cards: networks::cards(client, inventory, below, &template, spec).await?,
         template,
         datastore,
         hosts,
@@ -221,52 +220,13 @@ async fn snapshot(
     }
 }
 
-async fn cards(
-    client: &Client,
-    inventory: &Inventory,
-    below: Option<&ManagedObjectReference>,
-    template: &VirtualMachineRef,
-    spec: &VmGroupSpec,
-) -> Result<Vec<VirtualDeviceConfigSpec>, Unusable> {
-    if spec.networks.is_empty() {
-        return Ok(Vec::new());
-    }
-    let devices = client.property(template, virtual_machine::CONFIG_HARDWARE_DEVICE).await;
-    let devices = devices.map_err(|error| Unusable::Lookup("template", error.into()))?.unwrap_or_default();
-    let present: Vec<_> =
-        devices.into_iter().filter(|device| device.downcast_ref::<VirtualEthernetCard>().is_some()).collect();
-    if present.len() < spec.networks.len() {
-        let has = format!("{} has {} network cards for {} networks", spec.template, present.len(), spec.networks.len());
-        return Err(Unusable::Field("networks", has));
-    }
-    let mut changes = Vec::new();
-    for (name, device) in spec.networks.iter().zip(present) {
-        let network: NetworkRef =
-            inventory.find(below, name).await.map_err(|error| Unusable::Lookup("networks", error))?;
-        changes.push(connect(device, name, network)?);
-    }
-    Ok(changes)
-}
-
-fn connect(mut device: AnyVirtualDevice, name: &str, network: NetworkRef) -> Result<VirtualDeviceConfigSpec, Unusable> {
-    if network.reference().type_name() != NetworkRef::TYPE {
-        let kind = network.reference().type_name();
-        return Err(Unusable::Field("networks", format!("{name} is a {kind}; only standard port groups can be used")));
-    }
-    let mut backing = VirtualEthernetCardNetworkBackingInfo { network: Some(network), ..Default::default() };
-    name.rsplit('/').next().unwrap_or(name).clone_into(&mut backing.device_name);
-    device.backing = Some(AnyVirtualDeviceBackingInfo::VirtualEthernetCardNetworkBackingInfo(Box::new(backing)));
-    Ok(VirtualDeviceConfigSpec {
-        operation: Some(VirtualDeviceConfigSpecOperation::Edit),
-        device,
-        ..Default::default()
-    })
-}
-
-async fn text(secrets: &Api<Secret>, text: Option<&Text>) -> Result<Option<String>, Unusable> {
+async fn text(secrets: Option<&Api<Secret>>, text: Option<&Text>) -> Result<Option<String>, Unusable> {
     let Some(text) = text else { return Ok(None) };
     let Some(reference) = &text.secret_key_ref else { return Ok(text.inline.clone()) };
     let unusable = |why: String| Unusable::Field("guest.cloudInit", why);
+    let Some(secrets) = secrets else {
+        return Err(unusable(format!("the Secret {} can't be read without a cluster", reference.name)));
+    };
     let secret = secrets
         .get(&reference.name)
         .await

@@ -1,0 +1,102 @@
+//! What has been told of each group and when, so that nothing is told twice and nothing too often.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use drover_api::{VmGroup, VmGroupStatus};
+use drover_core::{
+    Trouble, Verdict,
+    group::{Desired, Timestamp},
+    news::{Facts, News, Told},
+    progress::Progress,
+    reasons::Reason,
+    verdict,
+};
+use kube::ResourceExt;
+
+use super::Turn;
+
+/// A status is written at most this often, unless the group's phase changes.
+const BETWEEN_WRITES: Duration = Duration::from_secs(1);
+
+/// The diaries of all groups, by UID. Any may be lost: then something is told twice.
+#[derive(Debug, Default)]
+pub struct Diaries(Mutex<HashMap<String, Diary>>);
+
+#[derive(Debug, Default)]
+struct Diary {
+    told: Told,
+    progress: Option<Progress>,
+    written: Option<Instant>,
+}
+
+/// What is to be said of a group now.
+pub struct Page {
+    pub verdict: Verdict,
+    pub news: Vec<News>,
+}
+
+impl Diaries {
+    pub fn forget(&self, uid: &str) {
+        self.all().remove(uid);
+    }
+
+    /// Comes to a verdict, with an eye on how long the group has got no further.
+    pub fn page(&self, desired: &Desired, group: &VmGroup, turn: &mut Turn) -> Page {
+        let now = Timestamp::now();
+        let generation = group.metadata.generation.unwrap_or(0);
+        let mut diaries = self.all();
+        let diary = diaries.entry(desired.uid.clone()).or_default();
+        let progress = diary.progress.get_or_insert_with(|| Progress::start(now));
+        if let Some(deadline) = progress.deadline(desired, generation, &turn.plan, now) {
+            match Duration::try_from(deadline.duration_since(now)) {
+                Ok(left) if !left.is_zero() => turn.wake = turn.wake.min(left),
+                _ if turn.trouble == Trouble::None => turn.trouble = Trouble::Overdue,
+                _ => {}
+            }
+        }
+        let verdict = verdict(desired, &turn.plan, &turn.trouble);
+        let facts = Facts {
+            desired,
+            generation,
+            was_settled: was_settled(group),
+            observed: turn.observed.as_ref(),
+            plan: &turn.plan,
+            verdict: &verdict,
+        };
+        let news = diary.told.news(&facts);
+        Page { verdict, news }
+    }
+
+    /// How long to wait before a status may be written, if it is too early. Otherwise it counts as written.
+    pub fn wait_to_write(&self, group: &VmGroup, status: &VmGroupStatus) -> Option<Duration> {
+        let before = group.status.as_ref();
+        if before == Some(status) {
+            return None;
+        }
+        let mut diaries = self.all();
+        let diary = diaries.entry(group.uid().unwrap_or_default()).or_default();
+        let early = diary.written.and_then(|written| BETWEEN_WRITES.checked_sub(written.elapsed()));
+        if before.and_then(|before| before.phase) == status.phase && early.is_some() {
+            return early;
+        }
+        diary.written = Some(Instant::now());
+        None
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Diary>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the group was as declared when this was last written.
+fn was_settled(group: &VmGroup) -> bool {
+    let Some(status) = &group.status else { return false };
+    let is_it = |condition: &&k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| {
+        condition.type_ == "Ready" && condition.status == "True" && condition.reason == Reason::AsDeclared.word()
+    };
+    status.observed_generation == group.metadata.generation && status.conditions.iter().find(is_it).is_some()
+}
