@@ -27,6 +27,8 @@ pub struct News {
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     generation: i64,
+    /// Whether the group has been as declared at this generation. What is not so after that was changed in vCenter.
+    was_settled: bool,
     topics: BTreeSet<String>,
 }
 
@@ -51,11 +53,12 @@ impl Told {
     /// What is new. A group that settles may hear of everything again.
     pub fn news(&mut self, facts: &Facts<'_>) -> Vec<News> {
         if self.generation != facts.generation {
-            *self = Self { generation: facts.generation, topics: BTreeSet::new() };
+            *self = Self { generation: facts.generation, ..Self::default() };
         }
+        self.was_settled |= facts.was_settled;
         let mut news = Vec::new();
         if let Some(observed) = facts.observed {
-            if facts.was_settled {
+            if self.was_settled {
                 self.tell_of_drift(facts, observed, &mut news);
             } else {
                 self.tell_of_work(facts, &mut news);

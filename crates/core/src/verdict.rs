@@ -57,7 +57,7 @@ pub fn verdict(desired: &Desired, plan: &Plan, trouble: &Trouble) -> Verdict {
     let settled = plan.settled && stalled == Reason::NotStalled && desired.deletion.is_none();
     let message = match &obstacle {
         Some(obstacle) => obstacle.clone(),
-        None if settled => SUCCESS.to_owned(),
+        None if settled && !desired.paused => SUCCESS.to_owned(),
         None => progress.clone(),
     };
     let phase = match stalled {
@@ -67,6 +67,7 @@ pub fn verdict(desired: &Desired, plan: &Plan, trouble: &Trouble) -> Verdict {
     };
     let ready = if settled { Reason::AsDeclared } else { waiting(desired) };
     let working = match ready {
+        Reason::AsDeclared if desired.paused => Reason::Paused,
         Reason::AsDeclared => Reason::Settled,
         Reason::NotYet => Reason::Working,
         other => other,

@@ -8,6 +8,7 @@
 #![allow(clippy::missing_panics_doc)]
 
 mod eventually;
+mod group;
 mod operator;
 pub mod process;
 mod program;
@@ -15,6 +16,7 @@ mod sandbox;
 mod vcenter;
 
 pub use eventually::eventually;
+pub use group::{Group, SOON};
 pub use operator::{Operator, binary};
 pub use program::{Failure, Program};
 pub use sandbox::{Namespace, Sandbox};

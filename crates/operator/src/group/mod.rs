@@ -164,7 +164,7 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Turn {
         {
             return over();
         }
-        Err(unusable) => return stuck(trouble_of(&unusable), LOOK_AGAIN),
+        Err(unusable) => return stuck(trouble_of(&unusable), look_again(&unusable)),
     };
     let mut decision = decide(site, group, desired, &found);
     let mut trouble = Trouble::None;
@@ -175,14 +175,15 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Turn {
                 remember(site, group, desired, &found);
                 decision = decide(site, group, desired, &found);
             }
-            Err(unusable) => trouble = trouble_of(&unusable),
+            Err(unusable) => {
+                trouble = trouble_of(&unusable);
+                decision.wake = decision.wake.min(look_again(&unusable));
+            }
         }
     }
     works::start_what_may(site.live);
-    let Decision { plan, observed, mut wake, problems, .. } = decision;
-    if trouble != Trouble::None {
-        wake = wake.min(LOOK_AGAIN);
-    } else if !problems.is_empty() {
+    let Decision { plan, observed, wake, problems, .. } = decision;
+    if trouble == Trouble::None && !problems.is_empty() {
         trouble = Trouble::TasksFail(problems);
     }
     Turn { plan, observed: Some(observed), trouble, wake }
@@ -247,6 +248,14 @@ fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) ->
 fn until(wake: Option<Timestamp>, now: Timestamp) -> Duration {
     let wait = wake.and_then(|time| Duration::try_from(time.duration_since(now)).ok());
     wait.map_or(RESYNC, |wait| (wait + Duration::from_millis(50)).min(RESYNC))
+}
+
+/// When to look again for what could not be found. Nothing tells of most of it.
+fn look_again(unusable: &Unusable) -> Duration {
+    match unusable {
+        Unusable::Lookup(_, LookupError::Call(error)) if error.is_passing() => Duration::from_secs(1),
+        _ => LOOK_AGAIN,
+    }
 }
 
 fn trouble_of(unusable: &Unusable) -> Trouble {

@@ -15,7 +15,10 @@ pub use transport::TransportError;
 pub use trust::{BadThumbprint, BadTrust, Thumbprint, Trust};
 
 use crate::{
-    Error, Limits, Method, Result, faults::NotAuthenticated, read_response_within, to_envelope, types::ServiceContent,
+    Error, Limits, Method, Result,
+    faults::{ConcurrentAccess, HostCommunication, NotAuthenticated, TaskInProgress},
+    read_response_within, to_envelope,
+    types::ServiceContent,
 };
 use session::Sessions;
 use transport::Transport;
@@ -130,6 +133,15 @@ impl Client {
 }
 
 impl Error {
+    /// Whether asking again in a moment may help: the connection broke, or something else was under way.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        let under_way = |fault: &crate::Fault| {
+            fault.is::<TaskInProgress>() || fault.is::<ConcurrentAccess>() || fault.is::<HostCommunication>()
+        };
+        matches!(self, Self::Transport(TransportError::Broken { .. })) || self.fault().is_some_and(under_way)
+    }
+
     /// Whether vCenter no longer knows the session.
     #[must_use]
     pub fn is_session_lost(&self) -> bool {

@@ -28,6 +28,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A session that ends sooner than this is a failure like others.
 const A_WHILE: Duration = Duration::from_secs(1);
+/// How long to wait before a call is made again that failed for a reason that passes.
+const MOMENTS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(200)];
 const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
 /// Runs until the handle or the stream is dropped.
@@ -135,7 +137,7 @@ impl Loop {
                 behind = true;
             }
             let wait = if behind { Duration::ZERO } else { POLL };
-            let (set, command) = self.poll(remote, wait).await?;
+            let (set, command) = self.poll_patiently(remote, wait).await?;
             let truncated = set.as_ref().is_some_and(|set| set.truncated == Some(true));
             let mut updates = Vec::new();
             if let Some(set) = set {
@@ -158,6 +160,23 @@ impl Loop {
                 behind = true;
             }
         }
+    }
+
+    /// Polls, and again from the same version where a moment may help: vCenter then says again what it said.
+    async fn poll_patiently(
+        &mut self,
+        remote: &Remote,
+        wait: Duration,
+    ) -> Result<(Option<UpdateSet>, Option<Command>), Stop> {
+        for pause in MOMENTS {
+            let watches = self.watches.len();
+            match self.poll(remote, wait).await {
+                // With a watch that came meanwhile, everything is set up anew.
+                Err(Stop::Failure(error)) if error.is_passing() && watches == self.watches.len() => sleep(pause).await,
+                outcome => return outcome,
+            }
+        }
+        self.poll(remote, wait).await
     }
 
     /// Waits for the next updates, or for a command, which cuts the wait short.
@@ -340,7 +359,14 @@ impl Loop {
         self.events.send(event).await.map_err(|_| Stop::Dropped)
     }
 
+    /// Calls a method, and again where a moment may help: otherwise all that is set up would have to be set up anew.
     async fn call<M: crate::Method>(&self, session: &Session, request: &M) -> Result<M::Response> {
+        for pause in MOMENTS {
+            match self.client.call_in(session, request, Duration::ZERO).await {
+                Err(error) if error.is_passing() => sleep(pause).await,
+                outcome => return outcome,
+            }
+        }
         self.client.call_in(session, request, Duration::ZERO).await
     }
 }

@@ -1,0 +1,109 @@
+//! vCenter and the API server on their bad days.
+
+use std::{fs, thread, time::Duration};
+
+use drover_e2e::{Group, Operator, SOON, eventually, process};
+use serde_json::json;
+
+use crate::crashes::lonely;
+
+#[test]
+fn with_a_fifth_of_all_calls_and_tasks_failing_the_world_is_exact_in_the_end() {
+    let (sandbox, _turn) = lonely();
+    let vcenter = sandbox.vcenter();
+    let operator = Operator::start(sandbox, vcenter).unwrap();
+    for (seed, effect) in [
+        (1, json!({"fault": {"type": "TaskInProgress"}})),
+        (2, json!({"taskFault": {"type": "HostCommunication"}})),
+        (3, json!({"drop": "before"})),
+        (4, json!({"drop": "after"})),
+    ] {
+        let mut rule = json!({"method": "*", "client": "drover", "share": 0.05, "seed": seed});
+        rule.as_object_mut().unwrap().extend(effect.as_object().unwrap().clone());
+        vcenter.rule(&rule);
+    }
+    let group = Group::create(sandbox, "faults", &json!({"replicas": 6}));
+    group.runs_with(6);
+    group.patch(&json!({"replicas": 4, "cpu": 2})).unwrap();
+    group.settles_with(4, "config.hardware.numCPU", "2");
+    assert_eq!(group.everywhere().len(), 4);
+    group.delete();
+    let left = vcenter.govc(&["find", "/DC0/vm"]).unwrap();
+    assert!(!left.contains(group.name()), "{left}");
+    drop(operator);
+}
+
+#[test]
+fn one_failing_member_holds_no_other_and_says_why() {
+    let (sandbox, _turn) = lonely();
+    let vcenter = sandbox.vcenter();
+    let _operator = Operator::start(sandbox, vcenter).unwrap();
+    vcenter.rule(&json!({"method": "CloneVM_Task", "client": "drover", "count": 1, "taskFault": {"type": "InsufficientMemoryResourcesFault"}}));
+    let group = Group::create(sandbox, "one-fails", &json!({"replicas": 3}));
+    eventually(sandbox, SOON, "the other two run", || {
+        let running = group.machines("runtime.powerState")?;
+        if running.len() == 2 { Ok(()) } else { Err(format!("{running:?}")) }
+    });
+    group.says("ERROR", "cloning into slot");
+    group.tells("TasksFail", "cloning into slot");
+    // An edit says that something was mended, and is not kept waiting.
+    group.patch(&json!({"cpu": 2})).unwrap();
+    group.settles_with(3, "config.hardware.numCPU", "2");
+    group.delete();
+}
+
+#[test]
+fn a_group_deleted_while_vcenter_is_away_waits_and_says_so_or_is_given_up_on_request() {
+    let (sandbox, _turn) = lonely();
+    let vcenter = sandbox.vcenter();
+    let _operator = Operator::start(sandbox, vcenter).unwrap();
+    let waits = Group::create(sandbox, "waits", &json!({"replicas": 1}));
+    let given_up = Group::create(sandbox, "given-up", &json!({"replicas": 1}));
+    waits.runs_with(1);
+    let kept = given_up.runs_with(1);
+    vcenter.control("POST", "/outage", &json!({"for": "600s"})).unwrap();
+    for group in [&waits, &given_up] {
+        group.namespace.kubectl(&["delete", "vg", group.name(), "--wait=false"]).unwrap();
+        eventually(sandbox, SOON, "it waits for vCenter", || {
+            let status = group.status()?;
+            let stalled = &status["conditions"][2];
+            if stalled["reason"] == "VCenterAway" && stalled["status"] == "True" {
+                Ok(())
+            } else {
+                Err(status.to_string())
+            }
+        });
+    }
+    given_up.namespace.kubectl(&["annotate", "vg", "given-up", "vm.codeconnect.vmworld.com/abandon=true"]).unwrap();
+    given_up.is_gone();
+    vcenter.control("POST", "/outage", &json!({"for": "0s"})).unwrap();
+    waits.is_gone();
+    assert_eq!((waits.everywhere(), given_up.everywhere()), (vec![], kept));
+}
+
+#[test]
+fn an_api_server_that_stops_answering_costs_no_machine() {
+    let (sandbox, _turn) = lonely();
+    let _operator = Operator::start(sandbox, sandbox.vcenter()).unwrap();
+    let group = Group::create(sandbox, "no-api", &json!({"replicas": 3}));
+    let machines = group.runs_with(3);
+    let pid = api_server(sandbox.dir());
+    process::signal(pid, "STOP");
+    sandbox.vcenter().govc(&["vm.power", "-off", "-force", &machines[0]]).unwrap();
+    thread::sleep(Duration::from_secs(5));
+    process::signal(pid, "CONT");
+    group.namespace.kubectl(&["scale", "vg/no-api", "--replicas=4"]).unwrap();
+    group.runs_with(4);
+    group.delete();
+}
+
+/// The process id of a sandbox's API server.
+fn api_server(dir: &std::path::Path) -> u32 {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let is_it = |pid: &u32| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.contains("kube-apiserver") && line.contains(dir.to_str().unwrap())
+    };
+    let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.find(is_it).expect("the API server runs")
+}

@@ -1,0 +1,195 @@
+//! Each field of a group, as govc sees what comes of it.
+
+use std::cell::Cell;
+
+use drover_e2e::{Group, SOON, eventually};
+use serde_json::{Value, json};
+
+use crate::sandbox;
+
+/// A machine's extraConfig, by key.
+fn extra_config(group: &Group, machine: &str) -> Value {
+    let shown = group.vcenter().govc(&["vm.info", "-json", machine]).unwrap();
+    let info: Value = serde_json::from_str(&shown).unwrap();
+    let options = info["virtualMachines"][0]["config"]["extraConfig"].as_array().cloned().unwrap_or_default();
+    options.into_iter().map(|option| (option["key"].as_str().unwrap().to_owned(), option["value"].clone())).collect()
+}
+
+fn property(group: &Group, machine: &str, path: &str) -> String {
+    group.vcenter().govc(&["object.collect", "-s", machine, path]).unwrap().trim().to_owned()
+}
+
+fn base64(text: &str) -> String {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut encoded = String::new();
+    for chunk in text.as_bytes().chunks(3) {
+        let bits = (0..3).fold(0_usize, |bits, index| bits << 8 | usize::from(chunk.get(index).copied().unwrap_or(0)));
+        for index in 0..4 {
+            let letter = char::from(LETTERS[bits >> (18 - 6 * index) & 63]);
+            encoded.push(if index > chunk.len() { '=' } else { letter });
+        }
+    }
+    encoded
+}
+
+#[test]
+fn guests_get_their_user_data_and_metadata_filled_in_and_machines_their_further_keys() {
+    let sandbox = sandbox();
+    let namespace = "cloud-init";
+    let group = Group::create(
+        sandbox,
+        namespace,
+        &json!({
+            "replicas": 1,
+            "guest": {"cloudInit": {
+                "userData": {"secretKeyRef": {"name": "boot", "key": "user-data"}},
+                "metadata": {"inline": "{\"local-hostname\": \"{{name}}\", \"slot\": {{slot}}, \"of\": \"{{namespace}}/{{group}}\"}"},
+            }},
+            "extraConfig": {"company.owner": "team a"},
+        }),
+    );
+    group.says("ERROR", "spec.guest.cloudInit: the Secret boot");
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "boot"},
+        "stringData": {"user-data": "#cloud-config\nhostname: {{name}}\n"},
+    });
+    group.namespace.apply(&secret.to_string()).unwrap();
+    let machine = group.runs_with(1).remove(0);
+    let name = machine.rsplit('/').next().unwrap();
+    let keys = extra_config(&group, &machine);
+    assert_eq!(keys["guestinfo.userdata"], base64(&format!("#cloud-config\nhostname: {name}\n")));
+    let metadata = format!("{{\"local-hostname\": \"{name}\", \"slot\": 0, \"of\": \"cloud-init/cloud-init\"}}");
+    assert_eq!(keys["guestinfo.metadata"], base64(&metadata));
+    assert_eq!((&keys["guestinfo.metadata.encoding"], &keys["company.owner"]), (&json!("base64"), &json!("team a")));
+    let group_uid = group.get().unwrap()["metadata"]["uid"].clone();
+    assert_eq!((&keys["drover.group"], &keys["drover.slot"]), (&group_uid, &json!("0")));
+}
+
+#[test]
+fn machines_go_where_the_placement_says_and_on_the_networks_that_are_named() {
+    let sandbox = sandbox();
+    let vcenter = sandbox.vcenter();
+    let hosts = vcenter.govc(&["find", "/", "-type", "h"]).unwrap();
+    let host = hosts.lines().last().unwrap();
+    vcenter.govc(&["pool.create", "*/Resources/small"]).unwrap();
+    vcenter.govc(&["folder.create", "/DC0/vm/elsewhere"]).unwrap();
+    let dvs = vcenter.govc(&["find", "/", "-type", "g"]).unwrap();
+    let port_group = dvs.lines().next().expect("the sandbox has a distributed port group");
+    let group = Group::create(
+        sandbox,
+        "placed",
+        &json!({
+            "replicas": 1,
+            "placement": {
+                "datacenter": "DC0", "resourcePool": "small", "folder": "/DC0/vm/elsewhere", "hosts": [host], "datastore": "LocalDS_0",
+            },
+            "networks": [port_group],
+        }),
+    );
+    group.says("RUNNING", "successfully");
+    let machine = "/DC0/vm/elsewhere/placed.placed";
+    let machine = vcenter.govc(&["find", machine, "-type", "m"]).unwrap().trim().to_owned();
+    let reference = |path: &str| vcenter.govc(&["find", "-i", path, "-maxdepth", "0"]).unwrap().trim().to_owned();
+    assert_eq!(property(&group, &machine, "runtime.host"), reference(host));
+    let pool = vcenter.govc(&["find", "-i", "/", "-type", "p", "-name", "small"]).unwrap();
+    assert_eq!(property(&group, &machine, "resourcePool"), pool.trim());
+    let card = vcenter.govc(&["device.info", "-vm", &machine, "-json", "ethernet-0"]).unwrap();
+    let card: Value = serde_json::from_str(&card).unwrap();
+    let key = property(&group, port_group, "key");
+    assert_eq!(card["devices"][0]["backing"]["port"]["portgroupKey"], key, "{card}");
+}
+
+#[test]
+fn a_linked_clone_needs_a_snapshot_and_says_so() {
+    let sandbox = sandbox();
+    let vcenter = sandbox.vcenter();
+    vcenter.govc(&["vm.clone", "-vm", "vm-operator-template", "-folder", "/DC0/vm", "-on=false", "golden"]).unwrap();
+    let group = Group::create(
+        sandbox,
+        "linked",
+        &json!({"replicas": 1, "template": "/DC0/vm/golden", "clone": {"mode": "Linked"}}),
+    );
+    group.says("ERROR", "has no snapshot to link to: make one, or use Full");
+    vcenter.govc(&["snapshot.create", "-vm", "/DC0/vm/golden", "base"]).unwrap();
+    group.runs_with(1);
+}
+
+#[test]
+fn two_templates_of_one_name_are_refused_with_both_paths() {
+    let sandbox = sandbox();
+    let vcenter = sandbox.vcenter();
+    for name in ["one", "two"] {
+        let folder = format!("/DC0/vm/{name}");
+        vcenter.govc(&["folder.create", &folder]).unwrap();
+        vcenter.govc(&["vm.clone", "-vm", "vm-operator-template", "-folder", &folder, "-on=false", name]).unwrap();
+        vcenter.govc(&["object.rename", &format!("{folder}/{name}"), "twin"]).unwrap();
+    }
+    let group = Group::create(sandbox, "twins", &json!({"replicas": 1, "template": "twin"}));
+    group.says("ERROR", "/DC0/vm/one/twin, /DC0/vm/two/twin");
+    group.patch(&json!({"template": "/DC0/vm/two/twin"})).unwrap();
+    group.runs_with(1);
+}
+
+#[test]
+fn machines_are_ready_when_the_field_says_so() {
+    let group = Group::create(
+        sandbox(),
+        "ready",
+        &json!({"replicas": 1, "readiness": "IPAddress", "update": {"progressDeadlineSeconds": 2}}),
+    );
+    group.says("ERROR", "no progress for 2 s: 0 of 1 machines available");
+    let machine = group.machines("name").unwrap().remove(0).1;
+    group.vcenter().control("PATCH", &format!("/machines/{machine}"), &json!({"ip": "10.1.2.3"})).unwrap();
+    group.runs_with(1);
+    group.tells("DeadlineExceeded", "no progress for 2 s");
+}
+
+#[test]
+fn more_cpus_are_added_while_a_machine_runs_if_it_allows_it_and_a_guest_is_asked_before_it_goes_down() {
+    let group = Group::create(sandbox(), "hot-add", &json!({"replicas": 1, "shutdown": {"graceSeconds": 1}}));
+    let machine = group.runs_with(1).remove(0);
+    let name = machine.rsplit('/').next().unwrap();
+    group.vcenter().control("PATCH", &format!("/machines/{name}"), &json!({"tools": "guestToolsRunning"})).unwrap();
+    group.vcenter().govc(&["vm.change", "-vm", &machine, "-cpu-hot-add-enabled=true"]).unwrap();
+    let booted = property(&group, &machine, "runtime.bootTime");
+    group.patch(&json!({"cpu": 4})).unwrap();
+    group.settles_with(1, "config.hardware.numCPU", "4");
+    assert_eq!(property(&group, &machine, "runtime.bootTime"), booted, "it went on running");
+    let asked = group.vcenter().calls("ShutdownGuest", "drover");
+    group.patch(&json!({"cpu": 2})).unwrap();
+    group.settles_with(1, "config.hardware.numCPU", "2");
+    assert!(group.vcenter().calls("ShutdownGuest", "drover") > asked, "the guest was asked to shut down");
+}
+
+#[test]
+fn a_surge_makes_the_new_machine_before_the_old_one_goes() {
+    let group = Group::create(
+        sandbox(),
+        "surge",
+        &json!({"update": {"strategy": "Replace", "maxUnavailable": 0, "maxSurge": 1}}),
+    );
+    group.runs_with(2);
+    group.patch(&json!({"cpu": 2})).unwrap();
+    let fewest = Cell::new(usize::MAX);
+    eventually(group.sandbox, SOON, "both are new", || {
+        let machines = group.machines("config.hardware.numCPU")?;
+        fewest.set(fewest.get().min(machines.len()));
+        let status = group.status()?;
+        let done = status["updatedReplicas"] == 2 && status["phase"] == "RUNNING" && machines.len() == 2;
+        if done && machines.iter().all(|(_, cpus)| cpus == "2") { Ok(()) } else { Err(format!("{machines:?}")) }
+    });
+    assert_eq!(fewest.get(), 2);
+}
+
+#[test]
+fn what_becomes_of_machines_is_what_the_policy_says() {
+    let sandbox = sandbox();
+    for (policy, power) in [("Retain", "poweredOn"), ("PowerOff", "poweredOff")] {
+        let namespace = policy.to_lowercase();
+        let group = Group::create(sandbox, &namespace, &json!({"replicas": 1, "deletionPolicy": policy}));
+        group.runs_with(1);
+        group.delete();
+        let left = group.machines("runtime.powerState").unwrap();
+        assert_eq!(left.iter().map(|(_, state)| state.as_str()).collect::<Vec<_>>(), [power], "{policy}");
+    }
+}
