@@ -18,6 +18,7 @@ use tracing::info;
 
 use crate::{
     environment::{self, BadEnvironment},
+    flags::Flags,
     group::{self, Context},
     vcenter::{Live, Trigger},
 };
@@ -42,8 +43,8 @@ pub enum RunError {
 }
 
 /// Runs the operator.
-pub async fn run(insecure: bool) -> Result<(), RunError> {
-    let vcenter = environment::vcenter(insecure)?;
+pub async fn run(flags: &Flags) -> Result<(), RunError> {
+    let vcenter = environment::vcenter(flags.insecure)?;
     let kube = Client::try_default().await.map_err(RunError::Kubeconfig)?;
     let groups: Api<VmGroup> = Api::all(kube.clone());
     check_kind(&groups).await?;

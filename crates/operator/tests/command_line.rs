@@ -30,8 +30,12 @@ fn the_printed_definitions_are_those_in_the_repo() {
 }
 
 #[test]
-fn a_flag_with_one_dash_is_taken_and_a_wrong_one_is_refused() {
-    let taken = drover(&["-insecure"]);
-    assert!(String::from_utf8_lossy(&taken.stderr).contains("no vCenter is named"), "{taken:?}");
-    assert_eq!(drover(&["-no-such-flag"]).status.code(), Some(2));
+fn flags_are_taken_with_one_dash_or_two_with_a_command_or_without() {
+    for arguments in [&["-insecure"][..], &["--insecure=true"], &["run", "-insecure=false"]] {
+        let taken = drover(arguments);
+        assert!(String::from_utf8_lossy(&taken.stderr).contains("no vCenter is named"), "{arguments:?}: {taken:?}");
+    }
+    for arguments in [&["-no-such-flag"][..], &["--insecure=maybe"], &["--insecure", "run"]] {
+        assert_eq!(drover(arguments).status.code(), Some(2), "{arguments:?}");
+    }
 }
