@@ -2,6 +2,8 @@
 
 use clap::{ArgAction, Args};
 
+use crate::serve::{Address, BadAddress};
+
 /// How the operator is to run.
 #[derive(Args, Debug)]
 pub struct Flags {
@@ -18,6 +20,16 @@ pub struct Flags {
         hide_default_value = true
     )]
     pub insecure: bool,
+    /// Serve /metrics, /healthz and /readyz at this address, such as :8080 or 127.0.0.1:8080; 0 is none.
+    #[arg(long, value_name = "ADDRESS", value_parser = where_to_serve, default_value = "0", hide_default_value = true)]
+    pub metrics_addr: Serve,
+}
+
+/// Whether, and where, to serve what is known of the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Serve {
+    Nowhere,
+    At(Address),
 }
 
 /// The arguments as they are read here. Go's flags have one dash, and so people write them: `-insecure`.
@@ -34,6 +46,14 @@ fn truth(text: &str) -> Result<bool, &'static str> {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("it is neither true nor false"),
+    }
+}
+
+/// An address, or Go's word for none.
+fn where_to_serve(text: &str) -> Result<Serve, BadAddress> {
+    match text {
+        "0" => Ok(Serve::Nowhere),
+        address => address.parse().map(Serve::At),
     }
 }
 
@@ -70,5 +90,20 @@ mod tests {
         }
         let refused = parse("--insecure=maybe").unwrap_err();
         assert!(refused.contains("neither true nor false"), "{refused}");
+    }
+
+    #[test]
+    fn where_metrics_are_served_is_written_as_in_go() {
+        let at = |address: &str| Serve::At(address.parse().unwrap());
+        for (line, serve) in [
+            ("", Serve::Nowhere),
+            ("--metrics-addr=0", Serve::Nowhere),
+            ("--metrics-addr=:8080", at(":8080")),
+            ("-metrics-addr 127.0.0.1:8080", at("127.0.0.1:8080")),
+        ] {
+            assert_eq!(parse(line).unwrap().metrics_addr, serve, "{line}");
+        }
+        let refused = parse("--metrics-addr=8080").unwrap_err();
+        assert!(refused.contains("write :PORT, HOST:PORT, or 0 for none"), "{refused}");
     }
 }

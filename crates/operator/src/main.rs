@@ -7,7 +7,9 @@ mod crds;
 mod environment;
 mod flags;
 mod group;
+mod metrics;
 mod run;
+mod serve;
 mod vcenter;
 
 use std::{env, error::Error, path::PathBuf, process::ExitCode};

@@ -1,6 +1,6 @@
 //! The operator itself: it runs until it is told to stop.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use drover_api::VmGroup;
 use futures::{StreamExt, stream};
@@ -18,8 +18,10 @@ use tracing::info;
 
 use crate::{
     environment::{self, BadEnvironment},
-    flags::Flags,
+    flags::{Flags, Serve},
     group::{self, Context},
+    metrics::{Metrics, Outcome},
+    serve::{self, Readiness},
     vcenter::{Live, Trigger},
 };
 
@@ -28,6 +30,8 @@ use crate::{
 pub enum RunError {
     #[error(transparent)]
     Environment(#[from] BadEnvironment),
+    #[error(transparent)]
+    Serve(#[from] serve::Unavailable),
     #[error("no Kubernetes cluster is named: set KUBECONFIG, or run in a pod ({0})")]
     Kubeconfig(kube::Error),
     #[error("the Kubernetes cluster does not answer: {0}")]
@@ -45,17 +49,26 @@ pub enum RunError {
 /// Runs the operator.
 pub async fn run(flags: &Flags) -> Result<(), RunError> {
     let vcenter = environment::vcenter(flags.insecure)?;
+    let (metrics, ready) = (Metrics::new(), Readiness::default());
+    if let Serve::At(address) = &flags.metrics_addr {
+        serve::start(address, metrics.clone(), ready.clone()).await?;
+    }
     let kube = Client::try_default().await.map_err(RunError::Kubeconfig)?;
     let groups: Api<VmGroup> = Api::all(kube.clone());
     check_kind(&groups).await?;
     let cluster = Api::<Namespace>::all(kube.clone()).get("kube-system").await.map_err(RunError::Kubernetes)?;
     check_vcenter(&vcenter).await?;
+    ready.set();
 
     let (triggers, orders) = mpsc::unbounded_channel();
     let live = Live::start(vcenter.clone(), triggers);
     let context = Arc::new(Context::new(kube, live, cluster.uid().unwrap_or_default()));
     let controller = Controller::new(groups, watcher::Config::default());
     let all = controller.store();
+    metrics.at_scrape({
+        let all = all.clone();
+        move |metrics| metrics.set_groups(all.state().iter().map(|group| group.status.as_ref()?.phase))
+    });
     let wanted = stream::unfold(orders, |mut orders| async { orders.recv().await.map(|order| (order, orders)) });
     let wanted = wanted.flat_map(move |trigger| {
         stream::iter(match trigger {
@@ -75,12 +88,24 @@ pub async fn run(flags: &Flags) -> Result<(), RunError> {
                 _ = interrupt.recv() => {}
             }
         })
-        .run(group::reconcile, group::on_error, context)
+        .run(
+            move |group, context| measured(metrics.clone(), group::reconcile(group, context)),
+            group::on_error,
+            context,
+        )
         .for_each(|_| async {})
         .await;
     // The session would otherwise stay until vCenter tires of it.
     let _ = vcenter.logout().await;
     Ok(())
+}
+
+/// A reconcile of a group, counted.
+async fn measured<T, E>(metrics: Metrics, reconcile: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    let began = Instant::now();
+    let outcome = reconcile.await;
+    metrics.reconciled("VmGroup", Outcome::of(&outcome), began.elapsed());
+    outcome
 }
 
 async fn check_kind(groups: &Api<VmGroup>) -> Result<(), RunError> {
