@@ -20,6 +20,19 @@ pub struct Flags {
         hide_default_value = true
     )]
     pub insecure: bool,
+    /// Work only while holding a Lease, so that of several operators one works and the others stand by.
+    #[arg(
+        long,
+        value_name = "true|false",
+        action = ArgAction::Set,
+        value_parser = truth,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "false",
+        default_missing_value = "true",
+        hide_default_value = true
+    )]
+    pub enable_leader_election: bool,
     /// Serve /metrics, /healthz and /readyz at this address, such as :8080 or 127.0.0.1:8080; 0 is none.
     #[arg(long, value_name = "ADDRESS", value_parser = where_to_serve, default_value = "0", hide_default_value = true)]
     pub metrics_addr: Serve,
@@ -88,6 +101,8 @@ mod tests {
         ] {
             assert_eq!(parse(line).unwrap().insecure, insecure, "{line}");
         }
+        assert!(parse("-enable-leader-election").unwrap().enable_leader_election);
+        assert!(!parse("--enable-leader-election=false --insecure").unwrap().enable_leader_election);
         let refused = parse("--insecure=maybe").unwrap_err();
         assert!(refused.contains("neither true nor false"), "{refused}");
     }

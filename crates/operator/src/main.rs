@@ -7,6 +7,7 @@ mod crds;
 mod environment;
 mod flags;
 mod group;
+mod leadership;
 mod metrics;
 mod run;
 mod serve;

@@ -27,6 +27,7 @@ use prometheus_client::{
 pub struct Metrics {
     reconciles: Family<Reconcile, Counter>,
     reconcile_time: Family<Kind, Histogram, fn() -> Histogram>,
+    leader: Gauge,
     calls: Family<Call, Counter>,
     operations: Family<VCenter, Gauge>,
     queue: Family<VCenter, Gauge>,
@@ -80,6 +81,7 @@ impl Metrics {
         let metrics = Self {
             reconciles: Family::default(),
             reconcile_time: Family::new_with_constructor(reconcile_times),
+            leader: Gauge::default(),
             calls: Family::default(),
             operations: Family::default(),
             queue: Family::default(),
@@ -97,6 +99,7 @@ impl Metrics {
         to.register("drover_reconcile", "Reconciles that have ended", self.reconciles.clone());
         let (name, help) = ("drover_reconcile", "How long a reconcile takes");
         to.register_with_unit(name, help, Unit::Seconds, self.reconcile_time.clone());
+        to.register("drover_leader", "Whether this operator is the one that works", self.leader.clone());
         to.register("drover_vcenter_calls", "Calls to a vCenter that have ended", self.calls.clone());
         to.register("drover_vcenter_operations", "Operations under way in a vCenter", self.operations.clone());
         to.register("drover_vcenter_queue", "Operations that wait for their turn", self.queue.clone());
@@ -149,6 +152,11 @@ impl Metrics {
         for (phase, count) in counts {
             self.groups.get_or_create(&InPhase { phase }).set(number(count));
         }
+    }
+
+    /// Whether this operator is the one that works.
+    pub fn set_leader(&self, leads: bool) {
+        self.leader.set(leads.into());
     }
 
     /// Has something looked up each time the metrics are collected: for what is easier to look up than to follow.
@@ -223,6 +231,7 @@ mod tests {
         metrics.set_operations("default", 4);
         metrics.set_queue("default", 7);
         metrics.set_groups([Some(Phase::Running), None, Some(Phase::Running)]);
+        metrics.set_leader(true);
         metrics
     }
 
@@ -233,6 +242,7 @@ mod tests {
             r#"drover_reconcile_total{kind="VmGroup",outcome="success"} 1"#,
             r#"drover_reconcile_total{kind="VmGroup",outcome="error"} 1"#,
             r#"drover_reconcile_seconds_count{kind="VmGroup"} 2"#,
+            "drover_leader 1",
             r#"drover_vcenter_calls_total{vcenter="default",method="CloneVM_Task",outcome="success"} 1"#,
             r#"drover_vcenter_operations{vcenter="default"} 4"#,
             r#"drover_vcenter_queue{vcenter="default"} 7"#,
@@ -257,8 +267,8 @@ mod tests {
     #[test]
     fn what_is_looked_up_is_as_new_as_the_scrape() {
         let metrics = busy();
-        metrics.at_scrape(|metrics| metrics.set_queue("default", 99));
-        assert!(metrics.scrape().unwrap().contains(r#"drover_vcenter_queue{vcenter="default"} 99"#));
+        metrics.at_scrape(|metrics| metrics.set_leader(false));
+        assert!(metrics.scrape().unwrap().contains("drover_leader 0"));
     }
 
     #[test]
