@@ -11,10 +11,40 @@ use std::{
 /// The command lines of the processes that name a folder in theirs.
 #[must_use]
 pub fn of_folder(dir: &Path) -> Vec<String> {
+    running_in(dir).into_iter().map(|(_, line)| line).collect()
+}
+
+/// The processes of a program that name a folder in their command lines. It may be one of those in the sandbox's binary.
+#[must_use]
+pub fn of_program(dir: &Path, program: &str) -> Vec<u32> {
+    let is_it = |line: &str| line.split(' ').take(2).any(|word| Path::new(word).file_name() == Some(program.as_ref()));
+    running_in(dir).into_iter().filter(|(_, line)| is_it(line)).map(|(pid, _)| pid).collect()
+}
+
+/// The processes that a process has started.
+#[must_use]
+pub fn children(parent: u32) -> Vec<u32> {
+    let is_child = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // After the name, which may hold anything, come the state and the parent.
+        let after = stat.rsplit_once(')').map(|(_, after)| after.split_whitespace());
+        after.and_then(|mut fields| fields.nth(1)?.parse().ok()) == Some(parent)
+    };
+    running().into_iter().filter(is_child).collect()
+}
+
+fn running() -> Vec<u32> {
     let all = fs::read_dir("/proc").expect("processes are looked up in /proc").flatten();
-    let command_lines = all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    let shown = command_lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-    shown.filter(|line| dir.to_str().is_some_and(|dir| line.contains(dir))).collect()
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn running_in(dir: &Path) -> Vec<(u32, String)> {
+    let line = |pid| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&words).replace('\0', " ");
+        dir.to_str().is_some_and(|dir| line.contains(dir)).then_some((pid, line))
+    };
+    running().into_iter().filter_map(line).collect()
 }
 
 /// Fails unless the processes of a folder end by themselves, soon.

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use vim25::{Client, Credentials, Endpoint, Settings, Trust};
+use vim25::{Client, Credentials, Endpoint, Settings, Trust, client::Observer};
 
 /// What is wrong with the environment, and what to set.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum BadEnvironment {
 }
 
 /// A client for the vCenter of the environment. It has not said anything yet.
-pub fn vcenter(insecure: bool) -> Result<Client, BadEnvironment> {
+pub fn vcenter(insecure: bool, observer: Option<Observer>) -> Result<Client, BadEnvironment> {
     let host = either("VC_HOST", "GOVMOMI_URL").ok_or(BadEnvironment::NoHost)?;
     let endpoint: Endpoint = host.parse()?;
     let user = either("VC_USER", "GOVMOMI_USERNAME");
@@ -37,7 +37,7 @@ pub fn vcenter(insecure: bool) -> Result<Client, BadEnvironment> {
         None => Trust::System,
     };
     let user_agent = concat!("drover/", env!("CARGO_PKG_VERSION")).to_owned();
-    Ok(Client::new(endpoint, credentials, Settings { trust, user_agent, ..Settings::default() })?)
+    Ok(Client::new(endpoint, credentials, Settings { trust, user_agent, observer, ..Settings::default() })?)
 }
 
 fn either(first: &str, second: &str) -> Option<String> {

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use crate::vcenter::Live;
 
+/// The name of the vCenter that the environment gives.
+pub const DEFAULT: &str = "default";
+
 /// All the vCenters.
 pub struct Fleet {
     /// The one that the environment names.
@@ -25,7 +28,7 @@ impl Fleet {
     /// The vCenter for an object in a namespace, whose spec may name one.
     pub fn choose(&self, _namespace: &str, named: Option<&str>) -> Result<Arc<Live>, NoVCenter> {
         match named {
-            None | Some("default") => Ok(Arc::clone(&self.default)),
+            None | Some(DEFAULT) => Ok(Arc::clone(&self.default)),
             Some(name) => Err(NoVCenter::Unknown(name.to_owned())),
         }
     }

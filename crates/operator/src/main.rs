@@ -5,10 +5,14 @@
 
 mod crds;
 mod environment;
+mod flags;
 mod fleet;
 mod group;
+mod leadership;
+mod metrics;
 mod plan;
 mod run;
+mod serve;
 mod vcenter;
 
 use std::{env, error::Error, path::PathBuf, process::ExitCode};
@@ -16,14 +20,16 @@ use std::{env, error::Error, path::PathBuf, process::ExitCode};
 use clap::{Args, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+use flags::Flags;
+
 /// Runs groups of virtual machines on VMware vSphere, declared as Kubernetes resources.
 #[derive(Parser)]
-#[command(version, after_help = ENVIRONMENT)]
+#[command(version, after_help = ENVIRONMENT, args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    run: RunFlags,
+    run: Flags,
 }
 
 const ENVIRONMENT: &str = "\
@@ -35,7 +41,7 @@ authorities, or those in the file VC_CA_FILE. RUST_LOG=debug says more.";
 #[derive(Subcommand)]
 enum Command {
     /// Run the operator until it is told to stop.
-    Run(RunFlags),
+    Run(Flags),
     /// Print what would be done to reach a manifest from what is in vCenter now, and do none of it.
     Plan(PlanFlags),
     /// Print the custom resource definitions, to apply with `kubectl apply --server-side -f -`.
@@ -56,15 +62,8 @@ struct PlanFlags {
     insecure: bool,
 }
 
-#[derive(Args)]
-struct RunFlags {
-    /// Connect to vCenter without checking its certificate: anybody on the way can read the password.
-    #[arg(long)]
-    insecure: bool,
-}
-
 fn main() -> ExitCode {
-    let arguments = Arguments::parse_from(env::args().map(|argument| with_two_dashes(&argument)));
+    let arguments = Arguments::parse_from(env::args().map(flags::with_two_dashes));
     let outcome = match arguments.command {
         Some(Command::Crds { output_dir: Some(dir) }) => crds::write(&dir).map_err(Into::into),
         Some(Command::Crds { output_dir: None }) => crds::print().map_err(Into::into),
@@ -81,10 +80,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(flags: &RunFlags) -> Result<(), Box<dyn Error>> {
+fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube=warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    Ok(runtime()?.block_on(run::run(flags.insecure))?)
+    Ok(runtime()?.block_on(run::run(flags))?)
 }
 
 fn plan(flags: &PlanFlags) -> Result<(), Box<dyn Error>> {
@@ -93,12 +92,4 @@ fn plan(flags: &PlanFlags) -> Result<(), Box<dyn Error>> {
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
-}
-
-/// Go's flags have one dash, and so people write them: `-insecure`.
-fn with_two_dashes(argument: &str) -> String {
-    match argument.strip_prefix('-') {
-        Some(flag) if flag.len() > 1 && !flag.starts_with('-') => format!("--{flag}"),
-        _ => argument.to_owned(),
-    }
 }

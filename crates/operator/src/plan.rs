@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 use crate::{
     environment::{self, BadEnvironment},
     group::{self, Unusable},
+    leadership::Claim,
     vcenter::Live,
 };
 
@@ -132,10 +133,11 @@ impl Cluster {
 
 /// Reads all of vCenter once.
 async fn look(insecure: bool) -> Result<std::sync::Arc<Live>, PlanError> {
-    let client = environment::vcenter(insecure)?;
+    let client = environment::vcenter(insecure, None)?;
     client.session().await.map_err(|error| PlanError::Away(error.to_string()))?;
     let (triggers, mut orders) = mpsc::unbounded_channel();
-    let live = Live::start(client, triggers);
+    // Nothing is ever changed, so it takes no turn.
+    let live = Live::start(client, Claim::always(), triggers);
     let read = async { while live.away().is_some() && orders.recv().await.is_some() {} };
     match tokio::time::timeout(PATIENCE, read).await {
         Ok(()) => Ok(live),

@@ -13,7 +13,16 @@ fn drover(arguments: &[&str]) -> Output {
 #[test]
 fn the_help_says_what_to_set_and_which_commands_there_are() {
     let help = String::from_utf8(drover(&["--help"]).stdout).unwrap();
-    for word in ["run", "crds", "--insecure", "KUBECONFIG", "VC_HOST", "VC_CA_FILE"] {
+    for word in [
+        "run",
+        "crds",
+        "--insecure",
+        "--enable-leader-election",
+        "--metrics-addr",
+        "KUBECONFIG",
+        "VC_HOST",
+        "VC_CA_FILE",
+    ] {
         assert!(help.contains(word), "{word} is missing:\n{help}");
     }
 }
@@ -30,8 +39,17 @@ fn the_printed_definitions_are_those_in_the_repo() {
 }
 
 #[test]
-fn a_flag_with_one_dash_is_taken_and_a_wrong_one_is_refused() {
-    let taken = drover(&["-insecure"]);
-    assert!(String::from_utf8_lossy(&taken.stderr).contains("no vCenter is named"), "{taken:?}");
-    assert_eq!(drover(&["-no-such-flag"]).status.code(), Some(2));
+fn flags_are_taken_with_one_dash_or_two_with_a_command_or_without() {
+    for arguments in [
+        &["-insecure"][..],
+        &["--insecure=true"],
+        &["-metrics-addr", ":8080"],
+        &["run", "-insecure=false", "--enable-leader-election"],
+    ] {
+        let taken = drover(arguments);
+        assert!(String::from_utf8_lossy(&taken.stderr).contains("no vCenter is named"), "{arguments:?}: {taken:?}");
+    }
+    for arguments in [&["-no-such-flag"][..], &["--insecure=maybe"], &["--metrics-addr=8080"], &["--insecure", "run"]] {
+        assert_eq!(drover(arguments).status.code(), Some(2), "{arguments:?}");
+    }
 }

@@ -112,6 +112,11 @@ impl Works {
         }
     }
 
+    /// How much is queued, and how much under way.
+    pub fn load(&self) -> (usize, usize) {
+        (self.budget.queued(), self.budget.in_use())
+    }
+
     pub fn is_known(&self, task: &ManagedObjectReference) -> bool {
         self.tasks.contains_key(task)
     }
@@ -127,6 +132,11 @@ impl Works {
             group.memory.begin(admitted.operation.clone());
             return Some(Errand { ticket: admitted.ticket, group: admitted.group, action: admitted.operation, scene });
         }
+    }
+
+    fn give_up(&mut self, errand: Errand) {
+        self.group(&errand.group).memory.lost(&errand.action);
+        self.budget.finished(errand.ticket);
     }
 
     /// Takes up what became of a submission, and says whether its group has to plan again.
@@ -186,6 +196,10 @@ pub fn start_what_may(live: &Arc<Live>) {
 }
 
 async fn run(live: Arc<Live>, errand: Errand) {
+    if !live.claim.holds() {
+        // Another operator may be at it. This one ends, or plans again when it is its turn.
+        return live.works().give_up(errand);
+    }
     let group: GroupKey = errand.scene.key();
     let outcome = errand.scene.submit(&errand.action).await;
     let plan_again = {

@@ -14,7 +14,7 @@ use vim25::{
     types::{ObjectSpec, PropertyFilterSpec, PropertySpec},
 };
 
-use crate::group::Works;
+use crate::{group::Works, leadership::Claim};
 use mirror::{Consequences, GroupKey, Mirror};
 
 /// Whose turn it is to plan again.
@@ -29,6 +29,8 @@ pub enum Trigger {
 pub struct Live {
     pub client: Client,
     pub inventory: Inventory,
+    /// The right to change anything in it.
+    pub claim: Claim,
     mirror: Mutex<Mirror>,
     works: Mutex<Works>,
     /// Why the mirror can't be trusted, if it can't.
@@ -38,10 +40,11 @@ pub struct Live {
 
 impl Live {
     /// Begins to follow a vCenter. `triggers` says which groups its changes concern.
-    pub fn start(client: Client, triggers: mpsc::UnboundedSender<Trigger>) -> Arc<Self> {
+    pub fn start(client: Client, claim: Claim, triggers: mpsc::UnboundedSender<Trigger>) -> Arc<Self> {
         let live = Arc::new(Self {
             inventory: Inventory::new(client.clone()),
             client,
+            claim,
             mirror: Mutex::default(),
             works: Mutex::default(),
             away: Mutex::new(Some("vCenter has not been read yet".to_owned())),

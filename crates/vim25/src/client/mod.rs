@@ -7,7 +7,7 @@ mod session;
 mod transport;
 mod trust;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 pub use endpoint::{BadEndpoint, Endpoint};
 pub use session::{Credentials, Session};
@@ -24,7 +24,7 @@ use session::Sessions;
 use transport::Transport;
 
 /// How to talk to a vCenter. The defaults suit a vCenter that other people use too.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Which certificates are believed.
     pub trust: Trust,
@@ -36,6 +36,25 @@ pub struct Settings {
     pub max_response: usize,
     /// How the client calls itself in vCenter's list of sessions.
     pub user_agent: String,
+    /// Who is told of each call.
+    pub observer: Option<Observer>,
+}
+
+/// Is told of each call: the method's name, and whether it was answered without a fault.
+#[derive(Clone)]
+pub struct Observer(Arc<dyn Fn(&'static str, bool) + Send + Sync>);
+
+impl Observer {
+    /// Has a function told.
+    pub fn new(tell: impl Fn(&'static str, bool) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(tell))
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
 }
 
 impl Default for Settings {
@@ -46,6 +65,7 @@ impl Default for Settings {
             request_timeout: Duration::from_mins(1),
             max_response: 128 << 20,
             user_agent: concat!("vim25/", env!("CARGO_PKG_VERSION")).to_owned(),
+            observer: None,
         }
     }
 }
@@ -54,14 +74,16 @@ impl Default for Settings {
 #[derive(Clone, Debug)]
 pub struct Client {
     transport: Arc<Transport>,
+    observer: Option<Observer>,
     sessions: Arc<Sessions>,
 }
 
 impl Client {
     /// A client that has not said anything yet: the first call connects and logs in.
     pub fn new(endpoint: Endpoint, credentials: Credentials, settings: Settings) -> Result<Self, BadTrust> {
+        let observer = settings.observer.clone();
         let transport = Arc::new(Transport::new(endpoint, settings)?);
-        Ok(Self { sessions: Arc::new(Sessions::new(credentials)), transport })
+        Ok(Self { sessions: Arc::new(Sessions::new(credentials)), transport, observer })
     }
 
     /// The vCenter's address.
@@ -107,8 +129,13 @@ impl Client {
         patience: Duration,
     ) -> Result<M::Response> {
         let message = to_envelope(request)?;
-        let answer = self.transport.post(message, &session.action, Some(session.cookie.expose()), patience).await?;
-        read_response_within::<M>(&answer.body, Limits::default())
+        let answer = self.transport.post(message, &session.action, Some(session.cookie.expose()), patience).await;
+        let outcome =
+            answer.map_err(Error::from).and_then(|answer| read_response_within::<M>(&answer.body, Limits::default()));
+        if let Some(Observer(tell)) = &self.observer {
+            tell(M::NAME, outcome.is_ok());
+        }
+        outcome
     }
 
     /// Gives the session up if it is this one, so that the next call logs in.
