@@ -21,10 +21,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams},
-    runtime::{
-        controller::Action as Requeue,
-        events::{Recorder, Reporter},
-    },
+    runtime::controller::Action as Requeue,
 };
 use serde_json::json;
 use tracing::{info, warn};
@@ -54,15 +51,12 @@ pub struct Context {
     pub fleet: Fleet,
     /// The id of this Kubernetes cluster: its `kube-system` namespace's UID.
     pub cluster: String,
-    pub recorder: Recorder,
     diaries: Diaries,
 }
 
 impl Context {
     pub fn new(kube: Client, fleet: Fleet, cluster: String) -> Self {
-        let reporter = Reporter { controller: MANAGER.to_owned(), instance: std::env::var("POD_NAME").ok() };
-        let recorder = Recorder::new(kube.clone(), reporter);
-        Self { kube, fleet, cluster, recorder, diaries: Diaries::default() }
+        Self { kube, fleet, cluster, diaries: Diaries::default() }
     }
 }
 
@@ -99,7 +93,7 @@ pub async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Req
         Err(none) => stuck(Trouble::NotFound(format!("spec.vcenter: {none}")), RESYNC),
     };
     if abandoned {
-        report::abandoned(&context.recorder, &group);
+        report::abandoned(&context.kube, &group);
     }
     if desired.deletion.is_some() && turn.plan.settled && turn.trouble == Trouble::None {
         info!(group = %group.name_any(), "the group's end is reached");
@@ -111,7 +105,7 @@ pub async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Req
         return Ok(Requeue::await_change());
     }
     let page = context.diaries.page(&desired, &group, &mut turn);
-    report::news(&context.recorder, &group, page.news);
+    report::news(&context.kube, &group, page.news);
     let status = report::status(&group, &desired, &turn.plan, &page.verdict);
     if let Some(wait) = context.diaries.wait_to_write(&group, &status) {
         return Ok(Requeue::requeue(wait.min(turn.wake)));

@@ -4,11 +4,13 @@ use drover_api::{VmGroup, VmGroupStatus, vmgroup::Phase};
 use drover_core::{
     Counts, Plan, Verdict, desired::Invalid, group::Desired, news::News, reasons::Reason, verdict::Judgement,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::{
+    api::events::v1::Event,
+    apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time},
+};
 use kube::{
-    Api, Resource, ResourceExt,
-    api::{Patch, PatchParams},
-    runtime::events::{Event, EventType, Recorder},
+    Api, Client, Resource, ResourceExt,
+    api::{ObjectMeta, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
 use tracing::warn;
@@ -73,29 +75,44 @@ pub async fn write(groups: &Api<VmGroup>, group: &VmGroup, status: VmGroupStatus
 }
 
 /// Tells what there is to tell. Nobody waits for it, and what can't be told now is told by the status too.
-pub fn news(recorder: &Recorder, group: &VmGroup, news: Vec<News>) {
-    let (recorder, reference) = (recorder.clone(), group.object_ref(&()));
+pub fn news(kube: &Client, group: &VmGroup, news: Vec<News>) {
+    let events: Api<Event> = Api::namespaced(kube.clone(), &group.namespace().unwrap_or_default());
+    let group = group.clone();
     tokio::spawn(async move {
         for news in news {
-            let type_ = if news.is_warning { EventType::Warning } else { EventType::Normal };
-            let event = Event {
-                type_,
-                reason: news.reason.to_owned(),
-                note: Some(cut(news.message)),
-                action: "Reconcile".to_owned(),
-                secondary: None,
-            };
-            if let Err(error) = recorder.publish(&event, &reference).await {
+            if let Err(error) = events.create(&PostParams::default(), &event(&group, &news)).await {
                 warn!(%error, reason = news.reason, "an event could not be written");
             }
         }
     });
 }
 
+/// An event by itself. A recorder would count all events of one reason as the same, whatever they say.
+fn event(group: &VmGroup, news: &News) -> Event {
+    let now = k8s_openapi::jiff::Timestamp::now();
+    let instance = std::env::var("POD_NAME").unwrap_or_else(|_| MANAGER.to_owned());
+    Event {
+        metadata: ObjectMeta {
+            name: Some(format!("{}.{:x}", group.name_any(), now.as_nanosecond())),
+            namespace: group.namespace(),
+            ..ObjectMeta::default()
+        },
+        type_: Some(if news.is_warning { "Warning" } else { "Normal" }.to_owned()),
+        reason: Some(news.reason.to_owned()),
+        note: Some(cut(news.message.clone())),
+        action: Some("Reconcile".to_owned()),
+        regarding: Some(group.object_ref(&())),
+        event_time: Some(MicroTime(now)),
+        reporting_controller: Some(MANAGER.to_owned()),
+        reporting_instance: Some(instance),
+        ..Event::default()
+    }
+}
+
 /// Tells that the group is given up.
-pub fn abandoned(recorder: &Recorder, group: &VmGroup) {
+pub fn abandoned(kube: &Client, group: &VmGroup) {
     let message = "given up as its annotation asks: what is left of it in vCenter stays there, unattended".to_owned();
-    news(recorder, group, vec![News { is_warning: true, reason: "Abandoned", message }]);
+    news(kube, group, vec![News { is_warning: true, reason: "Abandoned", message }]);
 }
 
 /// An event's note has at most a kilobyte.
