@@ -98,6 +98,7 @@ func (f *front) ask(r *http.Request, c *call, over <-chan struct{}) *httptest.Re
 	if !c.waits() {
 		f.forward(out, r, c)
 		f.sessions.note(c, out)
+		f.announce(c, out)
 		if c.method == "CreateFilter" && out.Code == http.StatusOK {
 			f.settle(out)
 			f.stir()
