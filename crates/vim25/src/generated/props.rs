@@ -294,6 +294,8 @@ pub mod virtual_machine {
         Property::new("summary.quickStats.guestMemoryUsage");
     pub const SUMMARY_QUICK_STATS_OVERALL_CPU_USAGE: Property<VirtualMachineRef, i32> =
         Property::new("summary.quickStats.overallCpuUsage");
+    pub const SUMMARY_RUNTIME_BOOT_TIME: Property<VirtualMachineRef, Timestamp> =
+        Property::new("summary.runtime.bootTime");
     pub const SUMMARY_STORAGE: Property<VirtualMachineRef, VirtualMachineStorageSummary> =
         Property::new("summary.storage");
 }
