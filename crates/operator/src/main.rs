@@ -7,6 +7,7 @@ mod crds;
 mod environment;
 mod fleet;
 mod group;
+mod info;
 mod run;
 mod vcenter;
 
@@ -48,6 +49,9 @@ struct RunFlags {
     /// Connect to vCenter without checking its certificate: anybody on the way can read the password.
     #[arg(long)]
     insecure: bool,
+    /// Keep a HostInfo for each host of the vCenter in this namespace.
+    #[arg(long, value_name = "NAMESPACE")]
+    publish_hosts: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -71,7 +75,7 @@ fn run(flags: &RunFlags) -> Result<(), Box<dyn Error>> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube=warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    Ok(runtime.block_on(run::run(flags.insecure))?)
+    Ok(runtime.block_on(run::run(flags.insecure, flags.publish_hosts.clone()))?)
 }
 
 /// Go's flags have one dash, and so people write them: `-insecure`.

@@ -20,6 +20,7 @@ use crate::{
     environment::{self, BadEnvironment},
     fleet::Fleet,
     group::{self, Context},
+    info::{self, Infos},
     vcenter::{Live, Trigger},
 };
 
@@ -43,7 +44,7 @@ pub enum RunError {
 }
 
 /// Runs the operator.
-pub async fn run(insecure: bool) -> Result<(), RunError> {
+pub async fn run(insecure: bool, publish_hosts: Option<String>) -> Result<(), RunError> {
     let vcenter = environment::vcenter(insecure)?;
     let kube = Client::try_default().await.map_err(RunError::Kubeconfig)?;
     let groups: Api<VmGroup> = Api::all(kube.clone());
@@ -53,13 +54,17 @@ pub async fn run(insecure: bool) -> Result<(), RunError> {
 
     let (triggers, orders) = mpsc::unbounded_channel();
     let live = Live::start(vcenter.clone(), triggers);
-    let context = Arc::new(Context { kube, fleet: Fleet::new(live), cluster: cluster.uid().unwrap_or_default() });
+    let (infos, writers) = Infos::new(&kube);
+    let cluster = cluster.uid().unwrap_or_default();
+    let context = Arc::new(Context { kube, fleet: Fleet::new(live), cluster, infos });
     let controller = Controller::new(groups, watcher::Config::default());
     let all = controller.store();
+    let orders = info::start(&context, writers, orders, publish_hosts);
     let wanted = stream::unfold(orders, |mut orders| async { orders.recv().await.map(|order| (order, orders)) });
     let wanted = wanted.flat_map(move |trigger| {
         stream::iter(match trigger {
             Trigger::Group((namespace, name)) => vec![ObjectRef::new(&name).within(&namespace)],
+            Trigger::Infos(_) => Vec::new(),
             Trigger::All => all.state().iter().map(|group| ObjectRef::from_obj(&**group)).collect(),
         })
     });

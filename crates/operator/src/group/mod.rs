@@ -24,7 +24,7 @@ use serde_json::json;
 use tracing::{info, warn};
 use vim25::{LookupError, ManagedObject};
 
-use crate::{fleet::Fleet, vcenter::Live};
+use crate::{fleet::Fleet, info::Infos, vcenter::Live};
 use act::Scene;
 use memory::View;
 use source::{Base, Found, Source, Unusable};
@@ -43,6 +43,7 @@ pub struct Context {
     pub fleet: Fleet,
     /// The id of this Kubernetes cluster: its `kube-system` namespace's UID.
     pub cluster: String,
+    pub infos: Infos,
 }
 
 /// Why a reconcile failed: the API server didn't answer as it should. It is tried again.
@@ -170,6 +171,7 @@ fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) ->
         base: &found.base.folder,
         cluster: &site.context.cluster,
         unknown_clones,
+        marked: site.context.infos.marked(&desired.uid),
     };
     let memory = &mut works.group(&desired.uid).memory;
     memory.turn_to(group.metadata.generation.unwrap_or(0));

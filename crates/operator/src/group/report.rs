@@ -1,7 +1,9 @@
 //! What is written of a group: only what differs from what stands there.
 
-use drover_api::{VmGroup, VmGroupStatus, vmgroup::Phase};
-use drover_core::{Counts, Plan, Verdict, desired::Invalid, group::Desired, reasons::Reason, verdict::Judgement};
+use drover_api::{VmGroup, VmGroupStatus, vmgroup::Phase, vminfo::GROUP_LABEL};
+use drover_core::{
+    Counts, Plan, Verdict, desired::Invalid, group::Desired, names, reasons::Reason, verdict::Judgement,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{
     Api, ResourceExt,
@@ -34,7 +36,7 @@ pub async fn status(
         updated_replicas: kept(number(updated), before.updated_replicas),
         available_replicas: kept(number(available), before.available_replicas),
         revision: Some(format!("{:016x}", desired.revision.0)),
-        selector: Some(format!("vm.codeconnect.vmworld.com/group={}", desired.name)),
+        selector: Some(format!("{GROUP_LABEL}={}", names::label(&desired.name))),
         conditions: verdict
             .conditions
             .iter()
