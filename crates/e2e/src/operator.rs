@@ -15,12 +15,17 @@ pub struct Operator(Child);
 impl Operator {
     /// Starts the operator for a vCenter of the sandbox.
     pub fn start(sandbox: &Sandbox, vcenter: &VCenter) -> io::Result<Self> {
+        Self::start_with(sandbox, vcenter, &[])
+    }
+
+    /// Starts the operator for a vCenter of the sandbox, with flags.
+    pub fn start_with(sandbox: &Sandbox, vcenter: &VCenter, flags: &[&str]) -> io::Result<Self> {
         let log = sandbox.dir().join("log/drover.log");
         let owner = std::process::id().to_string();
         // Not even the end of this process leaves it behind.
         let keep = Program::of_sandbox(&["keep", "--owner", &owner]).with(sandbox.environment());
         let mut command = keep.command(&[]);
-        command.arg("--log").arg(log).arg("--").arg(binary());
+        command.arg("--log").arg(log).arg("--").arg(binary()).args(flags);
         command.env("VC_HOST", &vcenter.host).env("VC_USER", &vcenter.user).env("VC_PASS", &vcenter.password);
         Ok(Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
     }
