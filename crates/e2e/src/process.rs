@@ -22,7 +22,7 @@ pub fn of_folder(dir: &Path) -> Vec<String> {
 pub fn assert_all_end(dir: &Path) {
     let began = Instant::now();
     while !of_folder(dir).is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(60), "still running: {:#?}", of_folder(dir));
+        assert!(began.elapsed() < Duration::from_mins(1), "still running: {:#?}", of_folder(dir));
         thread::sleep(Duration::from_millis(20));
     }
 }

@@ -10,7 +10,7 @@ use drover_e2e::{Sandbox, VCenter, eventually};
 use serde_json::{Value, json};
 
 const TEMPLATE: &str = "/DC0/vm/vm-operator/vm-operator-template";
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 
 /// One vCenter for each test, and one more that is nobody's.
 fn sandbox() -> &'static Sandbox {

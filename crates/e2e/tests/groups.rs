@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::OnceLock, thread, time::Duration};
 use drover_e2e::{Failure, Namespace, Operator, Sandbox, VCenter, eventually};
 use serde_json::json;
 
-const SOON: Duration = Duration::from_secs(120);
+const SOON: Duration = Duration::from_mins(2);
 const SUCCESS: &str = "successfully reconciled VmGroup";
 
 /// One operator for all tests, each in its namespace.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use drover_e2e::{Namespace, Sandbox, eventually};
 use serde_json::json;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 
 /// The manifest of the walk-through that Drover began with.
 const SEED_MANIFEST: &str = "

@@ -19,7 +19,7 @@ use vim25::{
     types::{TaskInfo, VirtualMachineCloneSpec, VirtualMachineRelocateSpec},
 };
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 const FOLDER: &str = "/DC0/vm/vm-operator";
 
 /// A vCenter for each test that changes something.
