@@ -52,8 +52,8 @@ fn status(namespace: &Namespace, kind: &str, name: &str, what: &str, is_wanted: 
 }
 
 fn condition(status: &Value, kind: &str) -> (String, String, String) {
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    let found = conditions.filter(|condition| condition["type"] == kind).cloned().next().unwrap_or_default();
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    let found = conditions.find(|condition| condition["type"] == kind).cloned().unwrap_or_default();
     let text = |name: &str| found[name].as_str().unwrap_or_default().to_owned();
     (text("status"), text("reason"), text("message"))
 }

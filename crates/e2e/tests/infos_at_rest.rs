@@ -30,7 +30,7 @@ fn at_rest(hosts: usize, machines: usize, watched_for: Duration) {
             &json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string(),
         )
         .unwrap();
-    eventually(&sandbox, Duration::from_secs(120), "all hosts and machines are shown", || {
+    eventually(&sandbox, Duration::from_mins(2), "all hosts and machines are shown", || {
         let shown = (seen(&namespace, "ch")?, seen(&namespace, "vi")?);
         if shown == (hosts, machines) { Ok(()) } else { Err(format!("{shown:?}")) }
     });

@@ -157,3 +157,88 @@ fn power(power: Power) -> &'static str {
         Power::Suspended => "suspended",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use drover_core::group::Hardware;
+
+    use super::*;
+    use crate::vcenter::{host, mirror::Machine, whereabouts::Place};
+
+    fn machine() -> Machine {
+        let mut machine = Machine::new(Timestamp::UNIX_EPOCH);
+        machine.name = "web".to_owned();
+        machine.power = Power::On;
+        machine.hardware = Hardware { cpus: 2, memory_mib: 4096 };
+        machine.address = Some("10.0.0.7".to_owned());
+        machine.facts.host = Some(ManagedObjectReference::new("HostSystem", "host-1"));
+        machine.facts.datastores = vec![ManagedObjectReference::new("Datastore", "ds-1")];
+        machine.facts.booted = Some(Timestamp::UNIX_EPOCH);
+        machine.facts.connection = Some("connected".to_owned());
+        machine
+    }
+
+    fn mirror(machines: &[Machine]) -> Mirror {
+        let hardware = host::Hardware {
+            vendor: String::new(),
+            model: String::new(),
+            cpu_model: String::new(),
+            cores: 8,
+            mhz: 2000,
+            memory_mib: 8192,
+        };
+        let mut mirror = Mirror::default();
+        let host = host::Host { name: "esxi-1".to_owned(), hardware: Some(hardware), ..Default::default() };
+        mirror.hosts.insert(ManagedObjectReference::new("HostSystem", "host-1"), host);
+        let datastore = Place { name: "fast".to_owned(), parent: None };
+        mirror.places.insert(ManagedObjectReference::new("Datastore", "ds-1"), datastore);
+        for (number, machine) in machines.iter().enumerate() {
+            let reference = ManagedObjectReference::new("VirtualMachine", format!("vm-{number}"));
+            mirror.machines.insert(reference, machine.clone());
+        }
+        mirror
+    }
+
+    #[test]
+    fn a_machine_is_shown_with_the_names_of_what_it_is_on() {
+        let Sight::Here { status, figures, .. } = see(&mirror(&[machine()]), "web") else { panic!("it is there") };
+        assert_eq!((status.total_cpu, status.total_mem), (Some(2), Some(4096)));
+        assert_eq!((status.host.as_deref(), status.datastore.as_deref()), (Some("esxi-1"), Some("fast")));
+        assert_eq!(
+            (status.ip_address.as_deref(), status.power_state.as_deref()),
+            (Some("10.0.0.7"), Some("poweredOn"))
+        );
+        assert_eq!(figures[0], Whole { figure: "cpuUse", whole: 4000 });
+        assert_eq!(figures[1], Whole { figure: "memUse", whole: 4096 });
+    }
+
+    #[test]
+    fn a_machine_that_is_off_has_not_been_started() {
+        let off = Machine { power: Power::Off, ..machine() };
+        let Sight::Here { status, .. } = see(&mirror(&[off]), "web") else { panic!("it is there") };
+        assert_eq!((status.boot_time, status.power_state.as_deref()), (None, Some("poweredOff")));
+    }
+
+    #[test]
+    fn of_two_machines_of_one_name_both_paths_are_told() {
+        let Sight::Unclear { reason, message } = see(&mirror(&[machine(), machine()]), "web") else {
+            panic!("there are two")
+        };
+        let expected = r#"spec.nodename: 2 machines fit "web": name one by its path: /web, /web"#;
+        assert_eq!((reason, message.as_str()), (Reason::Ambiguous, expected));
+        let Sight::Unclear { reason, .. } = see(&mirror(&[]), "web") else { panic!("there is none") };
+        assert_eq!(reason, Reason::NotFound);
+    }
+
+    #[test]
+    fn health_names_what_a_machine_waits_for() {
+        let mut machine = machine();
+        assert_eq!(health(&machine), Judgement::new(true, Reason::Well, ""));
+        machine.facts.health = Some("red".to_owned());
+        machine.facts.question = Some("Was it moved or copied?".to_owned());
+        let waits = "it waits for an answer in vCenter: Was it moved or copied?";
+        assert_eq!(health(&machine), Judgement::new(false, Reason::Unwell, waits));
+        machine.facts.connection = Some("orphaned".to_owned());
+        assert_eq!(health(&machine).message, "vCenter says that it is orphaned");
+    }
+}

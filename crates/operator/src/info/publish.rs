@@ -13,7 +13,7 @@ use k8s_openapi::NamespaceResourceScope;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams},
-    runtime::controller::Action as Requeue,
+    runtime::{controller::Action as Requeue, reflector::ObjectRef},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::Notify;
@@ -56,11 +56,10 @@ pub async fn members(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Reque
         let wanted = member_info(&group, &namespace, &name);
         match kept.get(&name) {
             Some(info) if is_as_published(&**info, &wanted) && info.spec == wanted.spec => {}
-            Some(_) => apply(&context.kube, &wanted).await?,
             None if is_taken(&context, &namespace, &name) => {
                 warn!(vminfo = %name, %namespace, "a member can't be published: a VMInfo that isn't its group's has its name");
             }
-            None => apply(&context.kube, &wanted).await?,
+            _ => apply(&context.kube, &wanted).await?,
         }
     }
     Ok(Requeue::await_change())
@@ -78,10 +77,8 @@ fn member_info(group: &VmGroup, namespace: &str, name: &str) -> VMInfo {
 
 /// Whether somebody has a VMInfo of this name that isn't a member's.
 fn is_taken(context: &Context, namespace: &str, name: &str) -> bool {
-    let mut all = context.infos.machines.all();
-    all.any(|info| {
-        info.name_any() == name && info.namespace().as_deref() == Some(namespace) && group_of(&info).is_none()
-    })
+    let there = context.infos.machines.store.get(&ObjectRef::new(name).within(namespace));
+    there.is_some_and(|info| group_of(&info).is_none())
 }
 
 /// Publishes the hosts of the namespace's vCenter each time that the bell rings.

@@ -29,8 +29,8 @@ pub struct Host {
     pub health: Option<String>,
     pub tags: Vec<String>,
     /// The names of the attributes that it may have, by their keys.
-    attribute_names: BTreeMap<i32, String>,
-    attribute_values: BTreeMap<i32, String>,
+    pub attribute_names: BTreeMap<i32, String>,
+    pub attribute_values: BTreeMap<i32, String>,
 }
 
 /// What a host is made of.

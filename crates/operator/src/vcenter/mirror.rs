@@ -186,19 +186,7 @@ impl Mirror {
     fn change_machine(&mut self, update: &mut ObjectUpdate, now: Timestamp, then: &mut Consequences) -> Result<()> {
         let known = self.machines.contains_key(&update.obj);
         self.concern_machine(&update.obj, &mut then.concerned);
-        let machine = self.machines.entry(update.obj.clone()).or_insert_with(|| Machine {
-            name: String::new(),
-            parent: None,
-            marker: None,
-            hardware: Hardware { cpus: 0, memory_mib: 0 },
-            hot_add: HotAdd::default(),
-            power: Power::Off,
-            tools_running: false,
-            address: None,
-            since: Since::default(),
-            created: now,
-            facts: Facts::default(),
-        });
+        let machine = self.machines.entry(update.obj.clone()).or_insert_with(|| Machine::new(now));
         let host_before = machine.facts.host.clone();
         machine.facts.change(update)?;
         if let Some(name) = update.take(vm::NAME)? {
@@ -303,6 +291,25 @@ impl Mirror {
         self.tasks.insert(update.obj.clone(), ended);
         then.groups.extend(self.submitters.get(&update.obj).cloned());
         Ok(())
+    }
+}
+
+impl Machine {
+    /// A machine of which nothing is known yet.
+    pub fn new(created: Timestamp) -> Self {
+        Self {
+            name: String::new(),
+            parent: None,
+            marker: None,
+            hardware: Hardware { cpus: 0, memory_mib: 0 },
+            hot_add: HotAdd::default(),
+            power: Power::Off,
+            tools_running: false,
+            address: None,
+            since: Since::default(),
+            created,
+            facts: Facts::default(),
+        }
     }
 }
 

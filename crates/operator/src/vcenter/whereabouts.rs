@@ -70,10 +70,10 @@ pub fn normal(word: &str) -> String {
 fn is_uuid(word: &str) -> bool {
     let dashes = [8, 13, 18, 23];
     word.len() == 36
-        && word.bytes().enumerate().all(|(place, letter)| match dashes.contains(&place) {
-            true => letter == b'-',
-            false => letter.is_ascii_hexdigit(),
-        })
+        && word
+            .bytes()
+            .enumerate()
+            .all(|(place, letter)| if dashes.contains(&place) { letter == b'-' } else { letter.is_ascii_hexdigit() })
 }
 
 impl Mirror {
@@ -232,5 +232,148 @@ impl Machine {
         let first = self.address.as_deref();
         let others = self.facts.addresses.iter().map(String::as_str);
         first.into_iter().chain(others.filter(move |address| Some(*address) != first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use drover_core::{
+        group::{Revision, Timestamp},
+        names::Slot,
+    };
+
+    use super::*;
+    use crate::vcenter::{host::Host, marker::Marker, mirror::Folder};
+
+    fn reference(kind: &str, id: &str) -> ManagedObjectReference {
+        ManagedObjectReference::new(kind, id)
+    }
+
+    fn machine(name: &str, folder: &str) -> Machine {
+        let mut machine = Machine::new(Timestamp::UNIX_EPOCH);
+        machine.name = name.to_owned();
+        machine.parent = Some(reference("Folder", folder));
+        machine
+    }
+
+    fn marked(name: &str, slot: u32) -> Machine {
+        let marker = Marker {
+            group: "uid".to_owned(),
+            owner: ("ns".to_owned(), "web".to_owned()),
+            slot: Slot(slot),
+            revision: Revision(0),
+            cluster: "here".to_owned(),
+        };
+        Machine { marker: Some(marker), ..machine(name, "f-1") }
+    }
+
+    /// A datacenter in a folder, two folders for machines in it, and a cluster with a host.
+    fn mirror(machines: Vec<(&str, Machine)>) -> Mirror {
+        let mut mirror = Mirror::default();
+        let mut folder = |id: &str, name: &str, parent| {
+            let folder = Folder { name: name.to_owned(), parent: Some(parent), found: 0 };
+            mirror.folders.insert(reference("Folder", id), folder);
+        };
+        folder("f-0", "emea", reference("Folder", "root"));
+        folder("f-vm", "vm", reference("Datacenter", "dc"));
+        folder("f-host", "host", reference("Datacenter", "dc"));
+        folder("f-1", "one", reference("Folder", "f-vm"));
+        folder("f-2", "two", reference("Folder", "f-vm"));
+        let mut place = |kind, id, name: &str, parent| {
+            mirror.places.insert(reference(kind, id), Place { name: name.to_owned(), parent: Some(parent) });
+        };
+        place("Datacenter", "dc", "DC0", reference("Folder", "f-0"));
+        place("ClusterComputeResource", "c", "C0", reference("Folder", "f-host"));
+        let host = Host {
+            name: "ESXi-1".to_owned(),
+            parent: Some(reference("ClusterComputeResource", "c")),
+            ..Host::default()
+        };
+        mirror.hosts.insert(reference("HostSystem", "h"), host);
+        mirror.machines =
+            machines.into_iter().map(|(id, machine)| (reference("VirtualMachine", id), machine)).collect();
+        mirror
+    }
+
+    fn called(mirror: &Mirror, word: &str) -> Vec<String> {
+        mirror.machines_called(word).into_iter().map(|machine| machine.value().to_owned()).collect()
+    }
+
+    #[test]
+    fn paths_are_those_that_people_know_from_vcenter() {
+        let mirror = mirror(vec![("vm-1", machine("web", "f-1"))]);
+        let host = reference("HostSystem", "h");
+        assert_eq!(mirror.host_path(&host).as_deref(), Some("/emea/DC0/host/C0/ESXi-1"));
+        let parent = mirror.hosts[&host].parent.as_ref();
+        assert_eq!(mirror.within("ClusterComputeResource", parent).as_deref(), Some("C0"));
+        assert_eq!(mirror.within("Datacenter", parent).as_deref(), Some("DC0"));
+        assert_eq!(mirror.machine_path(&mirror.machines[&reference("VirtualMachine", "vm-1")]), "/emea/DC0/vm/one/web");
+        assert_eq!(mirror.hosts_called("esxi-1"), [&host]);
+        assert_eq!(mirror.hosts_called("/emea/DC0/host/C0/ESXi-1/"), [&host]);
+    }
+
+    #[test]
+    fn a_circle_of_folders_has_a_path_too() {
+        let mut mirror = mirror(vec![]);
+        let own = reference("Folder", "f-1");
+        mirror.folders.get_mut(&own).unwrap().parent = Some(own.clone());
+        assert!(mirror.path("web", Some(&own)).ends_with("/one/web"));
+    }
+
+    #[test]
+    fn a_machine_answers_to_all_its_names() {
+        let mut web = machine("team%2fweb", "f-1");
+        web.facts.uuid = Some("4210ABCD-0000-1111-2222-333344445555".to_owned());
+        web.address = Some("10.0.0.7".to_owned());
+        web.facts.addresses = vec!["10.0.0.7".to_owned(), "fe80::1".to_owned()];
+        let mirror = mirror(vec![("vm-1", web), ("vm-2", machine("db", "f-2"))]);
+        for word in [
+            "team%2fweb",
+            "team/web",
+            "/emea/DC0/vm/one/team%2fweb",
+            "moref:vm-1",
+            "4210abcd-0000-1111-2222-333344445555",
+            "10.0.0.7",
+            "fe80:0:0:0:0:0:0:1",
+        ] {
+            assert_eq!(called(&mirror, word), ["vm-1"], "{word}");
+        }
+        let machine = &mirror.machines[&reference("VirtualMachine", "vm-1")];
+        assert_eq!(machine.addresses().collect::<Vec<_>>(), ["10.0.0.7", "fe80::1"]);
+        assert_eq!(called(&mirror, "nobody"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_change_concerns_those_who_asked_by_any_of_the_names() {
+        let mut web = machine("web", "f-1");
+        web.address = Some("10.0.0.7".to_owned());
+        let mirror = mirror(vec![("vm-1", web)]);
+        let mut concerned = Concerned::default();
+        assert!(concerned.is_nobody());
+        mirror.concern_machine(&reference("VirtualMachine", "vm-1"), &mut concerned);
+        for word in ["web", "10.0.0.7", "moref:vm-1", "/emea/DC0/vm/one/web/"] {
+            assert!(concerned.machines.contains(&normal(word)), "{word}");
+        }
+        mirror.concern_host(&reference("HostSystem", "h"), &mut concerned);
+        assert!(concerned.hosts.contains("esxi-1"));
+    }
+
+    #[test]
+    fn members_are_known_by_their_markers_whatever_they_are_called() {
+        let name = |slot| names::member("web", "uid", Slot(slot));
+        let mirror = mirror(vec![
+            ("vm-1", marked(&name(0), 0)),
+            // A copy that somebody made of the first, and the second under another name.
+            ("vm-0", marked("copy", 0)),
+            ("vm-2", marked("renamed", 1)),
+            ("vm-3", machine(&name(0), "f-2")),
+        ]);
+        let first = reference("VirtualMachine", "vm-1");
+        let second = reference("VirtualMachine", "vm-2");
+        let expected = BTreeMap::from([(name(0), &first), (name(1), &second)]);
+        assert_eq!(mirror.members("uid", "here"), expected);
+        assert_eq!(mirror.member_called("uid", "here", &name(1)), Some(&second));
+        assert_eq!(mirror.member_called("uid", "here", &name(0)), Some(&first));
+        assert_eq!(mirror.member_called("uid", "elsewhere", &name(0)), None);
     }
 }
