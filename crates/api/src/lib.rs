@@ -15,8 +15,8 @@ pub use hostinfo::{HostInfo, HostInfoSpec, HostInfoStatus};
 pub use vmgroup::{VmGroup, VmGroupSpec, VmGroupStatus};
 pub use vminfo::{VMInfo, VMInfoSpec, VMInfoStatus};
 
-/// Every CRD that Drover serves, in the order in which they are best applied.
+/// Every CRD that Drover serves, in the order of their files in `config/crd/bases`.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![VmGroup::crd(), HostInfo::crd(), VMInfo::crd()]
+    vec![HostInfo::crd(), VMInfo::crd(), VmGroup::crd()]
 }
