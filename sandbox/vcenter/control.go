@@ -32,6 +32,7 @@ func (f *front) control() http.Handler {
 	})
 	mux.HandleFunc("PUT /password", f.putPassword)
 	mux.HandleFunc("PATCH /machines/{machine}", f.patchMachine)
+	mux.HandleFunc("PATCH /hosts/{host}", f.patchHost)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, fmt.Errorf("no such control: %s %s; sandbox/README.md lists them", r.Method, r.URL.Path))
 	})

@@ -105,9 +105,7 @@ func (f *front) ask(r *http.Request, c *call, over <-chan struct{}) *httptest.Re
 	if !c.waits() {
 		f.forward(out, r, c)
 		f.sessions.note(c, out)
-		if c.method == "MoveIntoFolder_Task" && out.Code == http.StatusOK {
-			f.tellMoved(c, out)
-		}
+		f.announce(c, out)
 		if c.method == "CreateFilter" && out.Code == http.StatusOK {
 			f.settle(out)
 			f.stir()

@@ -26,6 +26,7 @@ const (
 // Inventory says what a new vCenter has, and how long its tasks take.
 type Inventory struct {
 	Hosts            int
+	Machines         int
 	CloneDelay       time.Duration
 	PowerDelay       time.Duration
 	Seed             bool
@@ -36,6 +37,7 @@ type Inventory struct {
 // Register adds the inventory's flags to a program's.
 func (i *Inventory) Register(f *flag.FlagSet) {
 	f.IntVar(&i.Hosts, "hosts", 4, "ESXi hosts in each vCenter's cluster")
+	f.IntVar(&i.Machines, "machines", 0, "machines that run in each cluster, DC0_C0_RP0_VM1 and so on")
 	f.DurationVar(&i.CloneDelay, "clone-delay", 0, "how long a clone takes, e.g. 3s")
 	f.DurationVar(&i.PowerDelay, "power-delay", 0, "how long powering on or off takes, e.g. 500ms")
 	f.BoolVar(&i.Seed, "seed-inventory", true, "make DC0, its cluster, the folder vm-operator and the template vm-operator-template")
@@ -47,6 +49,7 @@ func (i *Inventory) Register(f *flag.FlagSet) {
 func (i Inventory) Args() []string {
 	return []string{
 		fmt.Sprintf("--hosts=%d", i.Hosts),
+		fmt.Sprintf("--machines=%d", i.Machines),
 		fmt.Sprintf("--clone-delay=%s", i.CloneDelay),
 		fmt.Sprintf("--power-delay=%s", i.PowerDelay),
 		fmt.Sprintf("--seed-inventory=%t", i.Seed),
@@ -60,6 +63,8 @@ func (i Inventory) Check() error {
 	switch {
 	case i.Hosts < 1 || i.Hosts > 1000:
 		return fmt.Errorf("--hosts %d: give 1 to 1000", i.Hosts)
+	case i.Machines < 0 || i.Machines > 5000:
+		return fmt.Errorf("--machines %d: give 0 to 5000", i.Machines)
 	case i.CloneDelay < 0:
 		return fmt.Errorf("--clone-delay %s: a delay can't be negative", i.CloneDelay)
 	case i.PowerDelay < 0:
@@ -76,7 +81,7 @@ func (i Inventory) create() (*simulator.Service, error) {
 	model.ServiceContent.About.InstanceUuid = uuid.NewString()
 	model.Host = 0 // a standalone host would bring a second default resource pool
 	model.ClusterHost = i.Hosts
-	model.Machine = 1 // becomes the template
+	model.Machine = 1 + i.Machines // the first becomes the template
 	switch {
 	case !i.Seed:
 		model.Datacenter = 0
@@ -147,7 +152,7 @@ func folderAndMachine(ctx context.Context, finder *find.Finder, dc *object.Datac
 	if err != nil {
 		return nil, nil, err
 	}
-	machine, err := finder.VirtualMachine(ctx, "*")
+	machine, err := finder.VirtualMachine(ctx, dc.Name()+"_C0_RP0_VM0")
 	return folder, machine, err
 }
 

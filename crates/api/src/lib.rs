@@ -4,15 +4,19 @@
 //! from these types. The crate knows Kubernetes' notion of a resource and nothing of vCenter's wire: what the fields
 //! mean for a vCenter is decided in `drover-core`.
 
+pub mod hostinfo;
 pub mod vmgroup;
+pub mod vminfo;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
+pub use hostinfo::{HostInfo, HostInfoSpec, HostInfoStatus};
 pub use vmgroup::{VmGroup, VmGroupSpec, VmGroupStatus};
+pub use vminfo::{VMInfo, VMInfoSpec, VMInfoStatus};
 
-/// Every CRD that Drover serves, in the order in which they are best applied.
+/// Every CRD that Drover serves, in the order of their files in `config/crd/bases`.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![VmGroup::crd()]
+    vec![HostInfo::crd(), VMInfo::crd(), VmGroup::crd()]
 }

@@ -9,6 +9,7 @@ pub mod backoff;
 pub mod budget;
 pub mod desired;
 pub mod faults;
+pub mod figures;
 pub mod forecast;
 pub mod group;
 pub mod names;

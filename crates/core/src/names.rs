@@ -32,6 +32,12 @@ pub fn folder(namespace: &str, name: &str) -> String {
     shortened(&format!("{namespace}.{name}"), LONGEST)
 }
 
+/// A name as the value of a label, which Kubernetes keeps shorter than names.
+#[must_use]
+pub fn label(name: &str) -> String {
+    shortened(name, 63)
+}
+
 /// Text cut to a length, with a hash of the whole in the place of what is cut.
 fn shortened(text: &str, longest: usize) -> String {
     if text.len() <= longest {
@@ -100,5 +106,6 @@ mod tests {
         assert_ne!(folder("ns", &format!("{long}a")), folder("ns", &format!("{long}b")));
         assert_ne!(member(&format!("{long}a"), UID, Slot(1)), member(&format!("{long}b"), UID, Slot(1)));
         assert!(member(&long, UID, Slot(1)).contains("-replica-"));
+        assert_eq!((label("web").as_str(), label(&long).len()), ("web", 63));
     }
 }

@@ -56,6 +56,22 @@ reasons! {
     DeadlineExceeded,
     /// Nothing stands in the way.
     NotStalled,
+    /// vCenter shows it.
+    Seen,
+    /// Several machines or hosts fit. Name one by its path; the message lists them.
+    Ambiguous,
+    /// The VCenter that the spec names is not there, or doesn't serve this namespace.
+    NoVCenter,
+    /// vCenter sees nothing wrong with it.
+    Well,
+    /// vCenter warns of it, and it works.
+    Warned,
+    /// It can't be reached, waits for somebody, or is in trouble. The message says which.
+    Unwell,
+    /// The host is in maintenance mode, and runs no machines until it leaves it.
+    InMaintenance,
+    /// There is nothing to judge: it isn't seen.
+    Unseen,
 }
 
 #[cfg(test)]

@@ -21,7 +21,12 @@ pub struct Operator {
 impl Operator {
     /// Starts the operator for a vCenter of the sandbox.
     pub fn start(sandbox: &Sandbox, vcenter: &VCenter) -> io::Result<Self> {
-        Self::start_as("drover", sandbox, vcenter, &[])
+        Self::start_with(sandbox, vcenter, &[])
+    }
+
+    /// Starts the operator for a vCenter of the sandbox, with flags.
+    pub fn start_with(sandbox: &Sandbox, vcenter: &VCenter, flags: &[&str]) -> io::Result<Self> {
+        Self::start_as("drover", sandbox, vcenter, flags)
     }
 
     /// Starts one of several operators. Its log and its part in an election bear its name.

@@ -112,7 +112,13 @@ impl Sandbox {
     pub fn namespace(&self, name: &str) -> Namespace {
         let kubectl = self.kubectl();
         kubectl.run(&["create", "namespace", name]).unwrap_or_else(|failure| panic!("{failure}"));
-        Namespace { name: name.to_owned(), kubectl: kubectl.arguments(&["--namespace", name]) }
+        self.existing_namespace(name)
+    }
+
+    /// A namespace that is there.
+    #[must_use]
+    pub fn existing_namespace(&self, name: &str) -> Namespace {
+        Namespace { name: name.to_owned(), kubectl: self.kubectl().arguments(&["--namespace", name]) }
     }
 
     /// The world as it is, for a person who has to find out why a test failed.
@@ -120,7 +126,7 @@ impl Sandbox {
     pub fn dump(&self) -> String {
         let mut dump = String::new();
         let kubectl = self.kubectl();
-        for what in ["vmgroups", "events"] {
+        for what in ["vmgroups", "hostinfoes", "vminfoes", "events"] {
             let shown = kubectl.run(&["get", what, "--all-namespaces", "-o", "wide"]);
             let _ = writeln!(dump, "== kubectl get {what}\n{}", shown.unwrap_or_else(|failure| failure.to_string()));
         }
@@ -156,9 +162,14 @@ impl Namespace {
         self.kubectl.run(arguments)
     }
 
+    /// kubectl in this namespace, with something to read.
+    pub fn kubectl_with_input(&self, arguments: &[&str], input: &str) -> Result<String, Failure> {
+        self.kubectl.run_with_input(arguments, input)
+    }
+
     /// `kubectl apply` of a manifest, or of several.
     pub fn apply(&self, manifest: &str) -> Result<String, Failure> {
-        self.kubectl.run_with_input(&["apply", "-f", "-"], manifest)
+        self.kubectl_with_input(&["apply", "-f", "-"], manifest)
     }
 
     /// An object as the API server has it.

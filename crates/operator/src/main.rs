@@ -8,6 +8,7 @@ mod environment;
 mod flags;
 mod fleet;
 mod group;
+mod info;
 mod leadership;
 mod metrics;
 mod plan;
@@ -60,6 +61,9 @@ struct PlanFlags {
     /// Connect to vCenter without checking its certificate: anybody on the way can read the password.
     #[arg(long)]
     insecure: bool,
+    /// Keep a HostInfo for each host of the vCenter in this namespace.
+    #[arg(long, value_name = "NAMESPACE")]
+    publish_hosts: Option<String>,
 }
 
 fn main() -> ExitCode {

@@ -1,14 +1,14 @@
 //! `drover plan`: what would be done to reach a manifest, without touching anything.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{self, Read, Write},
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use drover_api::VmGroup;
+use drover_api::{VMInfo, VmGroup};
 use drover_core::{
     Action,
     desired::Invalid,
@@ -16,13 +16,14 @@ use drover_core::{
     names,
 };
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt, api::ListParams};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::{
     environment::{self, BadEnvironment},
     group::{self, Unusable},
+    info,
     leadership::Claim,
     vcenter::Live,
 };
@@ -65,7 +66,8 @@ pub async fn plan(file: &Path, insecure: bool) -> Result<(), PlanError> {
         let title = format!("VmGroup {}/{}", group.namespace().unwrap_or_default(), group.name_any());
         let desired = Desired::of(&group).map_err(|invalid| PlanError::Invalid(title.clone(), invalid))?;
         let secrets = cluster.secrets(&desired.namespace);
-        let preview = group::preview(&live, secrets.as_ref(), &cluster.id, &group, &desired).await;
+        let marked = cluster.marked(&desired.namespace).await?;
+        let preview = group::preview(&live, secrets.as_ref(), &cluster.id, marked, &group, &desired).await;
         let preview = preview.map_err(|unusable| PlanError::Unusable(title.clone(), unusable.into()))?;
         print(&mut io::stdout().lock(), &title, &desired, &preview.members, &preview.actions)?;
     }
@@ -124,6 +126,18 @@ impl Cluster {
             group.metadata = there.metadata;
         }
         Ok(group)
+    }
+
+    /// The members that are to go first.
+    async fn marked(&self, namespace: &str) -> Result<BTreeSet<String>, PlanError> {
+        let Some(client) = &self.client else { return Ok(BTreeSet::new()) };
+        let infos: Api<VMInfo> = Api::namespaced(client.clone(), namespace);
+        match infos.list(&ListParams::default()).await {
+            Ok(infos) => Ok(infos.iter().filter(|info| info::is_marked(info)).map(ResourceExt::name_any).collect()),
+            // The kind itself may not be installed yet.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(BTreeSet::new()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn secrets(&self, namespace: &str) -> Option<Api<Secret>> {

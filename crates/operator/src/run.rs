@@ -29,6 +29,7 @@ use crate::{
     flags::{Flags, Serve},
     fleet::{DEFAULT, Fleet},
     group::{self, Context},
+    info::{self, Infos},
     leadership::{Claim, LEASE, Leadership, Loss},
     metrics::{Metrics, Outcome},
     serve::{self, Readiness},
@@ -89,7 +90,8 @@ pub async fn run(flags: &Flags) -> Result<(), RunError> {
         move |metrics| metrics.set_leader(claim.holds())
     });
     let cluster = cluster.uid().unwrap_or_default();
-    let work = work(kube, vcenter.clone(), claim.clone(), cluster, metrics, told_to_stop.clone());
+    let work =
+        work(kube, vcenter.clone(), claim.clone(), flags.publish_hosts.clone(), cluster, metrics, told_to_stop.clone());
     let outcome = tokio::select! {
         () = turn(&claim, &vcenter) => tokio::select! {
             () = work => Ok(()),
@@ -121,6 +123,7 @@ async fn work(
     kube: Client,
     vcenter: vim25::Client,
     claim: Claim,
+    publish_hosts: Option<String>,
     cluster: String,
     metrics: Metrics,
     told_to_stop: impl Future<Output = ()> + Send + Sync + 'static,
@@ -128,7 +131,8 @@ async fn work(
     let (triggers, orders) = mpsc::unbounded_channel();
     let live = Live::start(vcenter, claim, triggers);
     let controller = Controller::new(Api::<VmGroup>::all(kube.clone()), watcher::Config::default());
-    let context = Arc::new(Context::new(kube, Fleet::new(Arc::clone(&live)), cluster));
+    let (infos, writers) = Infos::new(&kube);
+    let context = Arc::new(Context::new(kube, Fleet::new(Arc::clone(&live)), cluster, infos));
     metrics.at_scrape(move |metrics| {
         let (queued, under_way) = live.works().load();
         metrics.set_queue(DEFAULT, queued);
@@ -139,10 +143,12 @@ async fn work(
         let all = all.clone();
         move |metrics| metrics.set_groups(all.state().iter().map(|group| group.status.as_ref()?.phase))
     });
+    let orders = info::start(&context, writers, orders, publish_hosts);
     let wanted = stream::unfold(orders, |mut orders| async { orders.recv().await.map(|order| (order, orders)) });
     let wanted = wanted.flat_map(move |trigger| {
         stream::iter(match trigger {
             Trigger::Group((namespace, name)) => vec![ObjectRef::new(&name).within(&namespace)],
+            Trigger::Infos(_) => Vec::new(),
             Trigger::All => all.state().iter().map(|group| ObjectRef::from_obj(&**group)).collect(),
         })
     });

@@ -212,6 +212,8 @@ pub struct View<'a> {
     pub cluster: &'a str,
     /// Whether clones of the group's template run that aren't known to be another's.
     pub unknown_clones: bool,
+    /// The names of the members that the user has marked to go first.
+    pub marked: BTreeSet<String>,
 }
 
 impl View<'_> {
@@ -267,7 +269,7 @@ impl View<'_> {
             guest_answers: machine.tools_running,
             shutdown_since: None,
             busy: false,
-            marked: false,
+            marked: self.marked.contains(&names::member(&self.desired.name, &self.desired.uid, marker.slot)),
             not_before: None,
         }
     }

@@ -27,7 +27,7 @@ use serde_json::json;
 use tracing::{info, warn};
 use vim25::{LookupError, ManagedObject};
 
-use crate::{fleet::Fleet, vcenter::Live};
+use crate::{fleet::Fleet, info::Infos, vcenter::Live};
 use act::Scene;
 use diary::Diaries;
 use memory::View;
@@ -51,12 +51,13 @@ pub struct Context {
     pub fleet: Fleet,
     /// The id of this Kubernetes cluster: its `kube-system` namespace's UID.
     pub cluster: String,
+    pub infos: Infos,
     diaries: Diaries,
 }
 
 impl Context {
-    pub fn new(kube: Client, fleet: Fleet, cluster: String) -> Self {
-        Self { kube, fleet, cluster, diaries: Diaries::default() }
+    pub fn new(kube: Client, fleet: Fleet, cluster: String, infos: Infos) -> Self {
+        Self { kube, fleet, cluster, infos, diaries: Diaries::default() }
     }
 }
 
@@ -211,6 +212,7 @@ fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) ->
         base: &found.base.folder,
         cluster: &site.context.cluster,
         unknown_clones,
+        marked: site.context.infos.marked(&desired.uid),
     };
     let memory = &mut works.group(&desired.uid).memory;
     memory.turn_to(group.metadata.generation.unwrap_or(0));

@@ -1,5 +1,7 @@
 //! What would be done for a group, without doing any of it.
 
+use std::collections::BTreeSet;
+
 use drover_api::VmGroup;
 use drover_core::{
     Action, forecast,
@@ -28,6 +30,7 @@ pub async fn preview(
     live: &Live,
     secrets: Option<&Api<Secret>>,
     cluster: &str,
+    marked: BTreeSet<String>,
     group: &VmGroup,
     desired: &Desired,
 ) -> Result<Preview, Unusable> {
@@ -42,6 +45,7 @@ pub async fn preview(
         mirror: &mirror,
         base: &base.folder,
         cluster,
+        marked,
         unknown_clones: mirror.running.values().any(|entity| Some(entity) == template),
     };
     let observed = Memory::default().observe(&view, now);

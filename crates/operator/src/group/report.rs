@@ -1,8 +1,8 @@
 //! What is written of a group: only what differs from what stands there.
 
-use drover_api::{VmGroup, VmGroupStatus, vmgroup::Phase};
+use drover_api::{VmGroup, VmGroupStatus, vmgroup::Phase, vminfo::GROUP_LABEL};
 use drover_core::{
-    Counts, Plan, Verdict, desired::Invalid, group::Desired, news::News, reasons::Reason, verdict::Judgement,
+    Counts, Plan, Verdict, desired::Invalid, group::Desired, names, news::News, reasons::Reason, verdict::Judgement,
 };
 use k8s_openapi::{
     api::events::v1::Event,
@@ -35,7 +35,7 @@ pub fn status(group: &VmGroup, desired: &Desired, plan: &Plan, verdict: &Verdict
         updated_replicas: kept(number(updated), before.updated_replicas),
         available_replicas: kept(number(available), before.available_replicas),
         revision: Some(format!("{:016x}", desired.revision.0)),
-        selector: Some(format!("vm.codeconnect.vmworld.com/group={}", desired.name)),
+        selector: Some(format!("{GROUP_LABEL}={}", names::label(&desired.name))),
         conditions: verdict
             .conditions
             .iter()

@@ -1,4 +1,4 @@
-//! What vCenter has told: machines, folders and tasks as they are, in memory.
+//! What vCenter has told: machines, hosts, folders and tasks as they are, in memory.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,7 +10,12 @@ use vim25::{
     types::{ObjectUpdate, PropertySpec},
 };
 
-use super::marker::Marker;
+use super::{
+    facts::{self, Facts},
+    host::{self, Host},
+    marker::Marker,
+    whereabouts::{self, Concerned, Place},
+};
 
 /// A group by its namespace and name.
 pub type GroupKey = (String, String);
@@ -29,6 +34,7 @@ pub struct Machine {
     /// Since when it has been powered on, its tools have run and it has had an address, as seen from here.
     pub since: Since,
     pub created: Timestamp,
+    pub facts: Facts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,7 +64,10 @@ pub enum Ended {
 #[derive(Debug, Default)]
 pub struct Mirror {
     pub machines: HashMap<ManagedObjectReference, Machine>,
+    pub hosts: HashMap<ManagedObjectReference, Host>,
     pub folders: HashMap<ManagedObjectReference, Folder>,
+    /// The datacenters, clusters, resource pools and datastores.
+    pub places: HashMap<ManagedObjectReference, Place>,
     /// The tasks that have ended.
     pub tasks: HashMap<ManagedObjectReference, Ended>,
     /// The tasks that run, with the object that each runs on.
@@ -71,22 +80,30 @@ pub struct Mirror {
 
 /// The properties that the mirror is made from.
 pub fn properties() -> Vec<PropertySpec> {
-    vec![
-        PropertySpec::of(&[
-            &vm::NAME,
-            &vm::PARENT,
-            &vm::CONFIG_EXTRA_CONFIG,
-            &vm::CONFIG_CHANGE_VERSION,
-            &vm::CONFIG_HARDWARE_NUM_CPU,
-            &vm::CONFIG_HARDWARE_MEMORY_MB,
-            &vm::CONFIG_CPU_HOT_ADD_ENABLED,
-            &vm::CONFIG_MEMORY_HOT_ADD_ENABLED,
-            &vm::RUNTIME_POWER_STATE,
-            &vm::GUEST_TOOLS_RUNNING_STATUS,
-            &vm::GUEST_IP_ADDRESS,
-        ]),
-        PropertySpec::of(&[&folder::NAME, &folder::PARENT]),
-    ]
+    let mut machines = PropertySpec::of(&[
+        &vm::NAME,
+        &vm::PARENT,
+        &vm::CONFIG_EXTRA_CONFIG,
+        &vm::CONFIG_CHANGE_VERSION,
+        &vm::CONFIG_HARDWARE_NUM_CPU,
+        &vm::CONFIG_HARDWARE_MEMORY_MB,
+        &vm::CONFIG_CPU_HOT_ADD_ENABLED,
+        &vm::CONFIG_MEMORY_HOT_ADD_ENABLED,
+        &vm::RUNTIME_POWER_STATE,
+        &vm::GUEST_TOOLS_RUNNING_STATUS,
+        &vm::GUEST_IP_ADDRESS,
+    ]);
+    machines.path_set.extend(facts::properties().path_set);
+    let mut all = vec![machines, host::properties(), PropertySpec::of(&[&folder::NAME, &folder::PARENT])];
+    all.extend(whereabouts::properties());
+    all
+}
+
+/// The properties of machines that not every vCenter tells changes of.
+pub fn untold_properties() -> PropertySpec {
+    let mut all = PropertySpec::of(&[&vm::CONFIG_HARDWARE_NUM_CPU, &vm::CONFIG_HARDWARE_MEMORY_MB]);
+    all.path_set.extend(facts::configuration().path_set);
+    all
 }
 
 /// The properties of tasks.
@@ -101,6 +118,8 @@ pub struct Consequences {
     pub groups: BTreeSet<GroupKey>,
     /// Machines whose hardware has to be read again: vCenter told that it changed, and not to what.
     pub reread: Vec<ManagedObjectReference>,
+    /// Hosts and machines that are not what they were.
+    pub concerned: Concerned,
 }
 
 impl Mirror {
@@ -108,12 +127,26 @@ impl Mirror {
         match update.obj.type_name() {
             "VirtualMachine" => self.change_machine(&mut update, now, then),
             "Task" => self.change_task(&mut update, then),
+            "HostSystem" => self.change_host(&mut update, then),
+            "Datacenter"
+            | "ComputeResource"
+            | "ClusterComputeResource"
+            | "ResourcePool"
+            | "VirtualApp"
+            | "Datastore" => self.change_place(&mut update, then),
             _ => self.change_folder(&mut update, then),
         }
     }
 
     pub fn remove(&mut self, object: &ManagedObjectReference, then: &mut Consequences) {
+        self.concern_machine(object, &mut then.concerned);
+        self.concern_host(object, &mut then.concerned);
+        self.hosts.remove(object);
+        self.places.remove(object);
         if let Some(machine) = self.machines.remove(object) {
+            if let Some(host) = &machine.facts.host {
+                self.concern_host(host, &mut then.concerned);
+            }
             then.groups.extend(machine.marker.map(|marker| marker.owner));
         }
         if let Some(folder) = self.folders.remove(object) {
@@ -152,18 +185,10 @@ impl Mirror {
 
     fn change_machine(&mut self, update: &mut ObjectUpdate, now: Timestamp, then: &mut Consequences) -> Result<()> {
         let known = self.machines.contains_key(&update.obj);
-        let machine = self.machines.entry(update.obj.clone()).or_insert_with(|| Machine {
-            name: String::new(),
-            parent: None,
-            marker: None,
-            hardware: Hardware { cpus: 0, memory_mib: 0 },
-            hot_add: HotAdd::default(),
-            power: Power::Off,
-            tools_running: false,
-            address: None,
-            since: Since::default(),
-            created: now,
-        });
+        self.concern_machine(&update.obj, &mut then.concerned);
+        let machine = self.machines.entry(update.obj.clone()).or_insert_with(|| Machine::new(now));
+        let host_before = machine.facts.host.clone();
+        machine.facts.change(update)?;
         if let Some(name) = update.take(vm::NAME)? {
             machine.name = name.unwrap_or_default();
         }
@@ -202,23 +227,52 @@ impl Mirror {
         }
         if let Some(tools) = update.take(vm::GUEST_TOOLS_RUNNING_STATUS)? {
             machine.tools_running = tools.as_deref() == Some("guestToolsRunning");
+            machine.facts.tools = tools;
         }
         if let Some(address) = update.take(vm::GUEST_IP_ADDRESS)? {
             machine.address = address.filter(|address| !address.is_empty());
         }
         machine.since.note(machine.power, machine.tools_running, machine.address.is_some(), now);
         then.groups.extend(machine.marker.as_ref().map(|marker| marker.owner.clone()));
+        let host = machine.facts.host.clone();
+        if host != host_before {
+            for host in host_before.iter().chain(&host) {
+                self.concern_host(host, &mut then.concerned);
+            }
+        }
+        self.concern_machine(&update.obj, &mut then.concerned);
+        Ok(())
+    }
+
+    fn change_host(&mut self, update: &mut ObjectUpdate, then: &mut Consequences) -> Result<()> {
+        self.concern_host(&update.obj, &mut then.concerned);
+        let host = self.hosts.entry(update.obj.clone()).or_default();
+        let name = host.name.clone();
+        host.change(update)?;
+        // Machines tell the name of the host that they are on.
+        then.concerned.everybody |= host.name != name;
+        self.concern_host(&update.obj, &mut then.concerned);
+        Ok(())
+    }
+
+    fn change_place(&mut self, update: &mut ObjectUpdate, then: &mut Consequences) -> Result<()> {
+        let place = self.places.entry(update.obj.clone()).or_default();
+        let before = place.clone();
+        place.change(update)?;
+        then.concerned.everybody |= *place != before;
         Ok(())
     }
 
     fn change_folder(&mut self, update: &mut ObjectUpdate, then: &mut Consequences) -> Result<()> {
         let folder = self.folders.entry(update.obj.clone()).or_default();
+        let (name_before, parent_before) = (folder.name.clone(), folder.parent.clone());
         if let Some(name) = update.take(folder::NAME)? {
             folder.name = name.unwrap_or_default();
         }
         if let Some(parent) = update.take(folder::PARENT)? {
             folder.parent = parent.map(Into::into);
         }
+        then.concerned.everybody |= folder.name != name_before || folder.parent != parent_before;
         then.groups.extend(self.awaited.get(&folder.name).cloned());
         Ok(())
     }
@@ -237,6 +291,25 @@ impl Mirror {
         self.tasks.insert(update.obj.clone(), ended);
         then.groups.extend(self.submitters.get(&update.obj).cloned());
         Ok(())
+    }
+}
+
+impl Machine {
+    /// A machine of which nothing is known yet.
+    pub fn new(created: Timestamp) -> Self {
+        Self {
+            name: String::new(),
+            parent: None,
+            marker: None,
+            hardware: Hardware { cpus: 0, memory_mib: 0 },
+            hot_add: HotAdd::default(),
+            power: Power::Off,
+            tools_running: false,
+            address: None,
+            since: Since::default(),
+            created,
+            facts: Facts::default(),
+        }
     }
 }
 

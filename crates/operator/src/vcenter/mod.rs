@@ -1,7 +1,10 @@
 //! One live vCenter: its session, and the mirror of what it tells.
 
+pub mod facts;
+pub mod host;
 pub mod marker;
 pub mod mirror;
+pub mod whereabouts;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,17 +13,19 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 use vim25::{
     Client, Collector, Event, Inventory, ManagedObjectReference, Scope, Update, Updates, Watch,
-    props::virtual_machine as vm,
-    types::{ObjectSpec, PropertyFilterSpec, PropertySpec},
+    types::{ObjectSpec, PropertyFilterSpec},
 };
 
 use crate::{group::Works, leadership::Claim};
 use mirror::{Consequences, GroupKey, Mirror};
+use whereabouts::Concerned;
 
-/// Whose turn it is to plan again.
+/// Whose turn it is to plan again, or to be shown anew.
 #[derive(Clone, Debug)]
 pub enum Trigger {
     Group(GroupKey),
+    /// The HostInfos and VMInfos of these.
+    Infos(Concerned),
     All,
 }
 
@@ -33,8 +38,8 @@ pub struct Live {
     pub claim: Claim,
     mirror: Mutex<Mirror>,
     works: Mutex<Works>,
-    /// Why the mirror can't be trusted, if it can't.
-    away: Mutex<Option<String>>,
+    /// Why the mirror can't be trusted, if it can't, and since when.
+    away: Mutex<Option<(String, Timestamp)>>,
     triggers: mpsc::UnboundedSender<Trigger>,
 }
 
@@ -47,7 +52,7 @@ impl Live {
             claim,
             mirror: Mutex::default(),
             works: Mutex::default(),
-            away: Mutex::new(Some("vCenter has not been read yet".to_owned())),
+            away: Mutex::new(Some(("vCenter has not been read yet".to_owned(), Timestamp::now()))),
             triggers,
         });
         tokio::spawn(follow(Arc::clone(&live)));
@@ -65,6 +70,11 @@ impl Live {
 
     /// Why vCenter can't be worked with now, if it can't.
     pub fn away(&self) -> Option<String> {
+        self.away_since().map(|(why, _)| why)
+    }
+
+    /// The same, with the time since when it hasn't been there.
+    pub fn away_since(&self) -> Option<(String, Timestamp)> {
         self.away.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -74,7 +84,11 @@ impl Live {
     }
 
     fn set_away(&self, why: Option<String>) {
-        *self.away.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        {
+            let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
+            let since = away.as_ref().map_or_else(Timestamp::now, |(_, since)| *since);
+            *away = why.map(|why| (why, since));
+        }
         self.trigger(Trigger::All);
     }
 
@@ -105,22 +119,25 @@ impl Live {
             }
         }
         if !then.reread.is_empty() {
-            self.reread_hardware(std::mem::take(&mut then.reread), &mut then).await;
+            self.reread(std::mem::take(&mut then.reread), &mut then).await;
         }
         for group in then.groups {
             self.trigger(Trigger::Group(group));
         }
+        if !then.concerned.is_nobody() {
+            self.trigger(Trigger::Infos(then.concerned));
+        }
     }
 
-    /// Not every vCenter tells what the hardware changed to.
-    async fn reread_hardware(&self, machines: Vec<ManagedObjectReference>, then: &mut Consequences) {
+    /// Not every vCenter tells what a machine's configuration changed to.
+    async fn reread(&self, machines: Vec<ManagedObjectReference>, then: &mut Consequences) {
         let object_set = machines.into_iter().map(|obj| ObjectSpec { obj, ..ObjectSpec::default() }).collect();
-        let prop_set = vec![PropertySpec::of(&[&vm::CONFIG_HARDWARE_NUM_CPU, &vm::CONFIG_HARDWARE_MEMORY_MB])];
+        let prop_set = vec![mirror::untold_properties()];
         let filter = PropertyFilterSpec { prop_set, object_set, report_missing_objects_in_results: Some(true) };
         let found = match self.client.retrieve(vec![filter]).await {
             Ok(found) => found,
             // Whatever it was, the stream meets it too, and everything is read again after it.
-            Err(error) => return warn!(%error, "hardware could not be read again"),
+            Err(error) => return warn!(%error, "a machine could not be read again"),
         };
         let now = Timestamp::now();
         for content in found {
@@ -135,7 +152,7 @@ impl Live {
                 })
                 .collect();
             if let Err(error) = self.mirror().change(update, now, then) {
-                warn!(%error, "hardware could not be read again");
+                warn!(%error, "a machine could not be read again");
             }
         }
     }

@@ -93,6 +93,8 @@ pub mod host_system {
     use crate::generated::{enums::*, refs::*, types::*};
     use crate::{Any, LocalizedMethodFault, ManagedObjectReference, Property, Timestamp};
 
+    pub const AVAILABLE_FIELD: Property<HostSystemRef, Vec<CustomFieldDef>> = Property::new("availableField");
+    pub const CUSTOM_VALUE: Property<HostSystemRef, Vec<AnyCustomFieldValue>> = Property::new("customValue");
     pub const DATASTORE: Property<HostSystemRef, Vec<DatastoreRef>> = Property::new("datastore");
     pub const NAME: Property<HostSystemRef, String> = Property::new("name");
     pub const NETWORK: Property<HostSystemRef, Vec<NetworkRef>> = Property::new("network");
@@ -108,6 +110,11 @@ pub mod host_system {
     pub const SUMMARY_HARDWARE: Property<HostSystemRef, HostHardwareSummary> = Property::new("summary.hardware");
     pub const SUMMARY_QUICK_STATS: Property<HostSystemRef, HostListSummaryQuickStats> =
         Property::new("summary.quickStats");
+    pub const SUMMARY_QUICK_STATS_OVERALL_CPU_USAGE: Property<HostSystemRef, i32> =
+        Property::new("summary.quickStats.overallCpuUsage");
+    pub const SUMMARY_QUICK_STATS_OVERALL_MEMORY_USAGE: Property<HostSystemRef, i32> =
+        Property::new("summary.quickStats.overallMemoryUsage");
+    pub const TAG: Property<HostSystemRef, Vec<Tag>> = Property::new("tag");
     pub const VM: Property<HostSystemRef, Vec<VirtualMachineRef>> = Property::new("vm");
 }
 
@@ -261,6 +268,8 @@ pub mod virtual_machine {
     pub const GUEST_NET: Property<VirtualMachineRef, Vec<GuestNicInfo>> = Property::new("guest.net");
     pub const GUEST_TOOLS_RUNNING_STATUS: Property<VirtualMachineRef, String> =
         Property::new("guest.toolsRunningStatus");
+    pub const GUEST_TOOLS_VERSION_STATUS2: Property<VirtualMachineRef, String> =
+        Property::new("guest.toolsVersionStatus2");
     pub const GUEST_HEARTBEAT_STATUS: Property<VirtualMachineRef, ManagedEntityStatus> =
         Property::new("guestHeartbeatStatus");
     pub const NAME: Property<VirtualMachineRef, String> = Property::new("name");
@@ -281,6 +290,12 @@ pub mod virtual_machine {
     pub const SNAPSHOT: Property<VirtualMachineRef, VirtualMachineSnapshotInfo> = Property::new("snapshot");
     pub const SUMMARY_QUICK_STATS: Property<VirtualMachineRef, VirtualMachineQuickStats> =
         Property::new("summary.quickStats");
+    pub const SUMMARY_QUICK_STATS_GUEST_MEMORY_USAGE: Property<VirtualMachineRef, i32> =
+        Property::new("summary.quickStats.guestMemoryUsage");
+    pub const SUMMARY_QUICK_STATS_OVERALL_CPU_USAGE: Property<VirtualMachineRef, i32> =
+        Property::new("summary.quickStats.overallCpuUsage");
+    pub const SUMMARY_RUNTIME_BOOT_TIME: Property<VirtualMachineRef, Timestamp> =
+        Property::new("summary.runtime.bootTime");
     pub const SUMMARY_STORAGE: Property<VirtualMachineRef, VirtualMachineStorageSummary> =
         Property::new("summary.storage");
 }

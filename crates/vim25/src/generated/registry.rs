@@ -9,6 +9,9 @@ use crate::wire::macros::array_item;
 
 array_item!(AuthorizationRole, "ArrayOfAuthorizationRole", "AuthorizationRole");
 array_item!(DatastoreHostMount, "ArrayOfDatastoreHostMount", "DatastoreHostMount");
+array_item!(CustomFieldDef, "ArrayOfCustomFieldDef", "CustomFieldDef");
+array_item!(AnyCustomFieldValue, "ArrayOfCustomFieldValue", "CustomFieldValue");
+array_item!(Tag, "ArrayOfTag", "Tag");
 array_item!(OptionValue, "ArrayOfOptionValue", "OptionValue");
 array_item!(AnyVirtualDevice, "ArrayOfVirtualDevice", "VirtualDevice");
 array_item!(GuestNicInfo, "ArrayOfGuestNicInfo", "GuestNicInfo");
@@ -18,9 +21,12 @@ pub(crate) static ENTRIES: &[(&str, Entry)] = &[
     ("AboutInfo", Entry::Object(read_object::<AboutInfo>)),
     ("AlreadyExists", Entry::Object(read_object::<AlreadyExists>)),
     ("ArrayOfAuthorizationRole", Entry::Object(read_object::<ArrayOf<AuthorizationRole>>)),
+    ("ArrayOfCustomFieldDef", Entry::Object(read_object::<ArrayOf<CustomFieldDef>>)),
+    ("ArrayOfCustomFieldValue", Entry::Object(read_object::<ArrayOf<AnyCustomFieldValue>>)),
     ("ArrayOfDatastoreHostMount", Entry::Object(read_object::<ArrayOf<DatastoreHostMount>>)),
     ("ArrayOfGuestNicInfo", Entry::Object(read_object::<ArrayOf<GuestNicInfo>>)),
     ("ArrayOfOptionValue", Entry::Object(read_object::<ArrayOf<OptionValue>>)),
+    ("ArrayOfTag", Entry::Object(read_object::<ArrayOf<Tag>>)),
     ("ArrayOfVirtualDevice", Entry::Object(read_object::<ArrayOf<AnyVirtualDevice>>)),
     ("ArrayUpdateOperation", Entry::Enum),
     ("ArrayUpdateSpec", Entry::Object(read_object::<ArrayUpdateSpec>)),
@@ -41,6 +47,9 @@ pub(crate) static ENTRIES: &[(&str, Entry)] = &[
     ("ComputeResourceSummary", Entry::Object(read_object::<ComputeResourceSummary>)),
     ("ConcurrentAccess", Entry::Object(read_object::<ConcurrentAccess>)),
     ("CpuHotPlugNotSupported", Entry::Object(read_object::<CpuHotPlugNotSupported>)),
+    ("CustomFieldDef", Entry::Object(read_object::<CustomFieldDef>)),
+    ("CustomFieldStringValue", Entry::Object(read_object::<CustomFieldStringValue>)),
+    ("CustomFieldValue", Entry::Object(read_object::<CustomFieldValue>)),
     ("CustomizationAdapterMapping", Entry::Object(read_object::<CustomizationAdapterMapping>)),
     ("CustomizationAutoIpV6Generator", Entry::Object(read_object::<CustomizationAutoIpV6Generator>)),
     ("CustomizationCloudinitPrep", Entry::Object(read_object::<CustomizationCloudinitPrep>)),
@@ -186,6 +195,7 @@ pub(crate) static ENTRIES: &[(&str, Entry)] = &[
     ("PasswordExpired", Entry::Object(read_object::<PasswordExpired>)),
     ("Permission", Entry::Object(read_object::<Permission>)),
     ("PrivilegeAvailability", Entry::Object(read_object::<PrivilegeAvailability>)),
+    ("PrivilegePolicyDef", Entry::Object(read_object::<PrivilegePolicyDef>)),
     ("PropertyChange", Entry::Object(read_object::<PropertyChange>)),
     ("PropertyChangeOp", Entry::Enum),
     ("PropertyFilterSpec", Entry::Object(read_object::<PropertyFilterSpec>)),
@@ -216,6 +226,7 @@ pub(crate) static ENTRIES: &[(&str, Entry)] = &[
     ("StorageIOAllocationInfo", Entry::Object(read_object::<StorageIOAllocationInfo>)),
     ("StoragePodSummary", Entry::Object(read_object::<StoragePodSummary>)),
     ("SystemError", Entry::Object(read_object::<SystemError>)),
+    ("Tag", Entry::Object(read_object::<Tag>)),
     ("TaskInProgress", Entry::Object(read_object::<TaskInProgress>)),
     ("TaskInfo", Entry::Object(read_object::<TaskInfo>)),
     ("TaskInfoState", Entry::Enum),

@@ -183,6 +183,41 @@ data_object!(ComputeResourceSummary, "ComputeResourceSummary", {
 });
 
 #[derive(Debug, Clone, PartialEq, Default)]
+pub struct CustomFieldDef {
+    pub key: i32,
+    pub name: String,
+    pub type_: String,
+    pub managed_object_type: Option<String>,
+    pub field_def_privileges: Option<PrivilegePolicyDef>,
+    pub field_instance_privileges: Option<PrivilegePolicyDef>,
+}
+data_object!(CustomFieldDef, "CustomFieldDef", {
+    key "key",
+    name "name",
+    type_ "type",
+    managed_object_type "managedObjectType",
+    field_def_privileges "fieldDefPrivileges",
+    field_instance_privileges "fieldInstancePrivileges",
+});
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CustomFieldStringValue {
+    pub base: CustomFieldValue,
+    pub value: String,
+}
+data_object!(CustomFieldStringValue: CustomFieldValue, "CustomFieldStringValue", {
+    value "value",
+});
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CustomFieldValue {
+    pub key: i32,
+}
+data_object!(CustomFieldValue, "CustomFieldValue", {
+    key "key",
+});
+
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct DatastoreHostMount {
     pub key: HostSystemRef,
     pub mount_info: HostMountInfo,
@@ -282,6 +317,20 @@ pub struct OpaqueNetworkSummary {
 data_object!(OpaqueNetworkSummary: NetworkSummary, "OpaqueNetworkSummary", {
     opaque_network_id "opaqueNetworkId",
     opaque_network_type "opaqueNetworkType",
+});
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PrivilegePolicyDef {
+    pub create_privilege: String,
+    pub read_privilege: String,
+    pub update_privilege: String,
+    pub delete_privilege: String,
+}
+data_object!(PrivilegePolicyDef, "PrivilegePolicyDef", {
+    create_privilege "createPrivilege",
+    read_privilege "readPrivilege",
+    update_privilege "updatePrivilege",
+    delete_privilege "deletePrivilege",
 });
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -440,6 +489,14 @@ data_object!(StorageIOAllocationInfo, "StorageIOAllocationInfo", {
     limit "limit",
     shares "shares",
     reservation "reservation",
+});
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tag {
+    pub key: String,
+}
+data_object!(Tag, "Tag", {
+    key "key",
 });
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -3198,6 +3255,21 @@ pub enum AnyComputeResourceSummary {
 }
 polymorphic!(AnyComputeResourceSummary: ComputeResourceSummary, "ComputeResourceSummary", {
     ClusterComputeResourceSummary "ClusterComputeResourceSummary",
+});
+
+/// A `CustomFieldValue` or one of the types that extend it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AnyCustomFieldValue {
+    CustomFieldValue(Box<CustomFieldValue>),
+    CustomFieldStringValue(Box<CustomFieldStringValue>),
+    /// A type this crate does not know, read as its base.
+    Other {
+        type_name: SmolStr,
+        base: Box<CustomFieldValue>,
+    },
+}
+polymorphic!(AnyCustomFieldValue: CustomFieldValue, "CustomFieldValue", {
+    CustomFieldStringValue "CustomFieldStringValue",
 });
 
 /// A `Description` or one of the types that extend it.

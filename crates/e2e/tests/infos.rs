@@ -1,0 +1,344 @@
+//! What vCenter tells of hosts and machines, read with kubectl and compared with govc.
+
+use std::{path::PathBuf, sync::OnceLock, thread, time::Duration};
+
+use drover_e2e::{Namespace, Operator, Sandbox, VCenter, eventually};
+use serde_json::{Value, json};
+
+const SOON: Duration = Duration::from_secs(30);
+/// Where the operator publishes hosts.
+const HOSTS: &str = "hosts";
+
+/// One operator for all tests. Each takes hosts and machines of its own.
+fn sandbox() -> &'static Sandbox {
+    static OPERATOR: OnceLock<Operator> = OnceLock::new();
+    let sandbox = Sandbox::shared(&["--hosts=12", "--machines=2"]);
+    OPERATOR.get_or_init(|| {
+        sandbox.install_kinds();
+        let _ = sandbox.namespace(HOSTS);
+        Operator::start_with(sandbox, sandbox.vcenter(), &["--publish-hosts", HOSTS]).unwrap()
+    });
+    sandbox
+}
+
+fn vcenter() -> &'static VCenter {
+    sandbox().vcenter()
+}
+
+fn sample(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../config/samples").join(name);
+    path.to_str().unwrap().to_owned()
+}
+
+fn set_host(name: &str, state: &Value) {
+    vcenter().control("PATCH", &format!("/hosts/{name}"), state).unwrap();
+}
+
+/// A property as govc shows it.
+fn property(path: &str, property: &str) -> String {
+    vcenter().govc(&["object.collect", "-s", path, property]).unwrap().trim().to_owned()
+}
+
+fn number(path: &str, name: &str) -> i64 {
+    property(path, name).parse().unwrap()
+}
+
+/// An object's status, once it is as wanted.
+fn status(namespace: &Namespace, kind: &str, name: &str, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    eventually(sandbox(), SOON, &format!("{kind} {name}: {what}"), || {
+        let object = namespace.get(kind, name).map_err(|failure| failure.to_string())?;
+        if is_wanted(&object["status"]) { Ok(object["status"].clone()) } else { Err(object["status"].to_string()) }
+    })
+}
+
+fn condition(status: &Value, kind: &str) -> (String, String, String) {
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    let found = conditions.find(|condition| condition["type"] == kind).cloned().unwrap_or_default();
+    let text = |name: &str| found[name].as_str().unwrap_or_default().to_owned();
+    (text("status"), text("reason"), text("message"))
+}
+
+/// Whether something is said to be found, or why it isn't.
+fn is_found(status: &Value, reason: &str) -> bool {
+    condition(status, "Found").1 == reason
+}
+
+fn published_hosts() -> Namespace {
+    sandbox().existing_namespace(HOSTS)
+}
+
+/// A VMInfo for a machine.
+fn ask(namespace: &Namespace, name: &str, nodename: &str) {
+    let manifest = json!({
+        "apiVersion": "topology.corinternal.com/v1",
+        "kind": "VMInfo",
+        "metadata": {"name": name},
+        "spec": {"nodename": nodename},
+    });
+    namespace.apply(&manifest.to_string()).unwrap();
+}
+
+#[test]
+fn the_seeds_walk_through_of_a_host_ends_as_it_says() {
+    let namespace = sandbox().namespace("walk-through");
+    set_host("DC0_C0_H7", &json!({"name": "esxi-dell-e.rainpole.com", "cpuMHz": 600}));
+    let crds = namespace.kubectl(&["get", "crd"]).unwrap();
+    assert!(crds.contains("hostinfoes.topology.corinternal.com") && crds.contains("vminfoes.topology"), "{crds}");
+    let resources = namespace.kubectl(&["api-resources", "--api-group=topology.corinternal.com"]).unwrap();
+    let shown: Vec<Vec<_>> = resources.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(shown[1], ["hostinfoes", "ch", "topology.corinternal.com/v1", "true", "HostInfo"]);
+    assert_eq!(shown[2], ["vminfoes", "vi", "topology.corinternal.com/v1", "true", "VMInfo"]);
+
+    let created = namespace.kubectl(&["create", "-f", &sample("topology_v1_hostinfo.yaml")]).unwrap();
+    assert_eq!(created.trim(), "hostinfo.topology.corinternal.com/hostinfo-host-e created");
+    let path = "/DC0/host/DC0_C0/esxi-dell-e.rainpole.com";
+    let total = number(path, "summary.hardware.numCpuCores") * number(path, "summary.hardware.cpuMhz");
+    let status = status(&namespace, "hostinfo", "hostinfo-host-e", "its figures", |status| {
+        status["totalCPU"] == total && status["freeCPU"] == total - 600
+    });
+    let table = namespace.kubectl(&["get", "hostinfo"]).unwrap();
+    let shown: Vec<Vec<_>> = table.lines().map(|line| line.split_whitespace().take(2).collect()).collect();
+    assert_eq!(shown, [["NAME", "HOSTNAME"], ["hostinfo-host-e", "esxi-dell-e.rainpole.com"]]);
+    let yaml = namespace.kubectl(&["get", "hostinfo", "hostinfo-host-e", "-o", "yaml"]).unwrap();
+    assert!(yaml.contains(&format!("  freeCPU: {}\n", total - 600)) && yaml.contains("  totalCPU: "), "{yaml}");
+
+    let memory = number(path, "summary.hardware.memorySize") / (1024 * 1024);
+    assert_eq!(status["totalMem"], memory);
+    assert_eq!(status["freeMem"], memory - number(path, "summary.quickStats.overallMemoryUsage"));
+    for (field, name) in [
+        ("model", "summary.hardware.model"),
+        ("vendor", "summary.hardware.vendor"),
+        ("version", "summary.config.product.version"),
+        ("connectionState", "runtime.connectionState"),
+        ("powerState", "runtime.powerState"),
+    ] {
+        assert_eq!(status[field], property(path, name), "{field}");
+    }
+    assert_eq!((&status["cluster"], &status["datacenter"]), (&json!("DC0_C0"), &json!("DC0")));
+    assert_eq!((&status["path"], &status["inMaintenance"]), (&json!(path), &json!(false)));
+    let deleted = namespace.kubectl(&["delete", "hostinfo", "hostinfo-host-e"]).unwrap();
+    assert!(deleted.starts_with(r#"hostinfo.topology.corinternal.com "hostinfo-host-e" deleted"#), "{deleted}");
+}
+
+#[test]
+fn what_becomes_of_a_host_is_shown_at_once() {
+    let hosts = published_hosts_once("dc0-c0-h1");
+    let shows = |what: &str, is_wanted: &dyn Fn(&Value) -> bool| status(&hosts, "ch", "dc0-c0-h1", what, is_wanted);
+    let govc = |arguments: &[&str]| vcenter().govc(arguments).unwrap();
+    govc(&["host.maintenance.enter", "DC0_C0_H1"]);
+    let status = shows("in maintenance", &|status| status["inMaintenance"] == true);
+    assert_eq!(condition(&status, "Healthy").1, "InMaintenance");
+    govc(&["host.maintenance.exit", "DC0_C0_H1"]);
+    shows("out of maintenance", &|status| status["inMaintenance"] == false);
+    govc(&["host.disconnect", "DC0_C0_H1"]);
+    let status = shows("disconnected", &|status| status["connectionState"] == "disconnected");
+    let healthy = condition(&status, "Healthy");
+    assert_eq!((healthy.0.as_str(), healthy.2.as_str()), ("False", "vCenter says that it is disconnected"));
+    govc(&["host.reconnect", "DC0_C0_H1"]);
+    shows("connected", &|status| condition(status, "Healthy").0 == "True");
+    govc(&["fields.add", "-type", "HostSystem", "rack"]);
+    govc(&["fields.set", "rack", "b7", "/DC0/host/DC0_C0/DC0_C0_H1"]);
+    shows("its attribute", &|status| status["attributes"] == json!({"rack": "b7"}));
+}
+
+/// The namespace of the published hosts, once it has this one.
+fn published_hosts_once(name: &str) -> Namespace {
+    let hosts = published_hosts();
+    status(&hosts, "ch", name, "published", |status| is_found(status, "Seen"));
+    hosts
+}
+
+#[test]
+fn a_host_that_is_renamed_or_removed_is_no_longer_shown_under_its_name() {
+    let hosts = published_hosts_once("dc0-c0-h11");
+    let (name, published) = ["8", "9", "10", "11"]
+        .map(|number| (format!("DC0_C0_H{number}"), format!("dc0-c0-h{number}")))
+        .into_iter()
+        .find(|(_, published)| {
+            status(&hosts, "ch", published, "shown", |status| is_found(status, "Seen"))["machines"] == 0
+        })
+        .expect("of so many hosts, one has no machine");
+    let labels = hosts.get("ch", &published).unwrap()["metadata"]["labels"].clone();
+    assert_eq!(labels, json!({"vm.codeconnect.vmworld.com/vcenter": "default"}));
+    let mine = sandbox().namespace("renamed");
+    let manifest = json!({
+        "apiVersion": "topology.corinternal.com/v1",
+        "kind": "HostInfo",
+        "metadata": {"name": "mine"},
+        "spec": {"hostname": name},
+    });
+    mine.apply(&manifest.to_string()).unwrap();
+    status(&mine, "ch", "mine", "found", |status| is_found(status, "Seen"));
+    set_host(&name, &json!({"name": "esxi-new.rainpole.com"}));
+    let lost = status(&mine, "ch", "mine", "not found", |status| is_found(status, "NotFound"));
+    let left: Vec<_> = lost.as_object().unwrap().keys().collect();
+    assert_eq!(left, ["conditions", "observedGeneration"], "no value is left");
+    eventually(sandbox(), SOON, "an event", || {
+        let events = mine.kubectl(&["get", "events"]).map_err(|failure| failure.to_string())?;
+        let expected = format!("spec.hostname: there is no host {name:?} in vCenter");
+        if events.contains("hostinfo/mine") && events.contains(&expected) { Ok(()) } else { Err(events) }
+    });
+    status(&hosts, "ch", "esxi-new.rainpole.com", "published anew", |status| is_found(status, "Seen"));
+    assert!(hosts.get("ch", &published).is_err(), "the old name is gone");
+    vcenter().govc(&["host.remove", "esxi-new.rainpole.com"]).unwrap();
+    eventually(sandbox(), SOON, "the removed host's HostInfo is gone", || {
+        hosts.get("ch", "esxi-new.rainpole.com").map_or(Ok(()), |still| Err(still.to_string()))
+    });
+}
+
+#[test]
+fn figures_are_written_when_they_move_far_and_not_when_they_tremble() {
+    let hosts = published_hosts_once("dc0-c0-h3");
+    let path = "/DC0/host/DC0_C0/DC0_C0_H3";
+    let total = number(path, "summary.hardware.numCpuCores") * number(path, "summary.hardware.cpuMhz");
+    set_host("DC0_C0_H3", &json!({"cpuMHz": 2000}));
+    status(&hosts, "ch", "dc0-c0-h3", "a far move", |status| status["freeCPU"] == total - 2000);
+    set_host("DC0_C0_H3", &json!({"cpuMHz": 2100}));
+    thread::sleep(Duration::from_secs(3));
+    let shown = hosts.get("ch", "dc0-c0-h3").unwrap();
+    assert_eq!(shown["status"]["freeCPU"], total - 2000, "a small move waits for the minute to pass");
+    set_host("DC0_C0_H3", &json!({"status": "yellow"}));
+    status(&hosts, "ch", "dc0-c0-h3", "figures that come with a fact", |status| {
+        status["freeCPU"] == total - 2100 && condition(status, "Healthy").1 == "Warned"
+    });
+}
+
+#[test]
+fn a_machine_is_found_by_name_path_uuid_address_and_object_id() {
+    let namespace = sandbox().namespace("words");
+    let path = "/DC0/vm/DC0_C0_RP0_VM1";
+    let state = json!({"ip": "10.1.2.3", "addresses": ["10.1.2.3", "fe80::1"], "cpuMHz": 700, "guestMemoryMB": 20, "tools": "guestToolsRunning"});
+    vcenter().control("PATCH", "/machines/DC0_C0_RP0_VM1", &state).unwrap();
+    vcenter().govc(&["snapshot.create", "-vm", path, "one"]).unwrap();
+    vcenter().govc(&["snapshot.create", "-vm", path, "two"]).unwrap();
+    vcenter()
+        .govc(&["vm.change", "-vm", path, "-c", "2", "-cpu.reservation", "100", "-mem.reservation", "16"])
+        .unwrap();
+    let id = vcenter().govc(&["find", "-i", "/DC0/vm", "-name", "DC0_C0_RP0_VM1"]).unwrap();
+    let moref = id.trim().rsplit(':').next().unwrap().to_owned();
+    let words = [
+        ("name", "DC0_C0_RP0_VM1".to_owned()),
+        ("path", path.to_owned()),
+        ("uuid", property(path, "config.uuid").to_uppercase()),
+        ("instance", property(path, "config.instanceUuid")),
+        ("ip", "10.1.2.3".to_owned()),
+        ("ip6", "fe80:0::1".to_owned()),
+        ("moref", format!("moref:{moref}")),
+    ];
+    for (name, word) in &words {
+        ask(&namespace, name, word);
+    }
+    for (name, _) in &words {
+        let status = status(&namespace, "vi", name, "all its facts", |status| {
+            status["snapshots"] == 2
+                && status["totalCPU"] == 2
+                && status["cpuUse"] == 700
+                && status["ipAddress"] == "10.1.2.3"
+        });
+        assert_eq!(status["moref"], moref, "{name}");
+    }
+    let status = namespace.get("vi", "name").unwrap()["status"].clone();
+    for (field, name) in [
+        ("guestId", "config.guestId"),
+        ("hwVersion", "config.version"),
+        ("powerState", "runtime.powerState"),
+        ("pathToVM", "config.files.vmPathName"),
+        ("uuid", "config.uuid"),
+        ("toolsState", "guest.toolsRunningStatus"),
+    ] {
+        assert_eq!(status[field], property(path, name), "{field}");
+    }
+    for (field, name) in [
+        ("totalMem", "config.hardware.memoryMB"),
+        ("resvdCPU", "config.cpuAllocation.reservation"),
+        ("resvdMem", "config.memoryAllocation.reservation"),
+        ("memUse", "summary.quickStats.guestMemoryUsage"),
+    ] {
+        assert_eq!(status[field], number(path, name), "{field}");
+    }
+    assert_eq!((&status["addresses"], &status["path"]), (&json!(["10.1.2.3", "fe80::1"]), &json!(path)));
+    assert_eq!((&status["resvdCPU"], &status["datastore"]), (&json!(100), &json!("LocalDS_0")));
+    assert!(status["host"].as_str().is_some_and(|host| host.starts_with("DC0_C0_H")), "{status}");
+    assert!(status["bootTime"].is_string(), "{status}");
+    vcenter().govc(&["vm.power", "-off", "-force", path]).unwrap();
+    self::status(&namespace, "vi", "ip6", "powered off", |status| {
+        status["powerState"] == "poweredOff" && status["bootTime"].is_null()
+    });
+}
+
+#[test]
+fn two_machines_of_one_name_are_ambiguous_until_one_is_gone() {
+    let namespace = sandbox().namespace("twins");
+    ask(&namespace, "twin", "twin");
+    status(&namespace, "vi", "twin", "not there yet", |status| is_found(status, "NotFound"));
+    // Two machines of one name can't be cloned onto one datastore, but renamed.
+    let clone = |folder: &str, name: &str| {
+        vcenter().govc(&["folder.create", folder]).unwrap();
+        vcenter().govc(&["vm.clone", "-vm", "vm-operator-template", "-folder", folder, "-on=false", name]).unwrap();
+        vcenter().govc(&["object.rename", &format!("{folder}/{name}"), "twin"]).unwrap();
+    };
+    clone("/DC0/vm/left", "castor");
+    status(&namespace, "vi", "twin", "found", |status| status["path"] == "/DC0/vm/left/twin");
+    clone("/DC0/vm/right", "pollux");
+    let lost = status(&namespace, "vi", "twin", "ambiguous", |status| is_found(status, "Ambiguous"));
+    let message = condition(&lost, "Found").2;
+    assert!(message.ends_with("name one by its path: /DC0/vm/left/twin, /DC0/vm/right/twin"), "{message}");
+    assert!(lost["path"].is_null() && lost["moref"].is_null(), "{lost}");
+    vcenter().govc(&["object.rename", "/DC0/vm/left/twin", "other"]).unwrap();
+    status(&namespace, "vi", "twin", "the other one", |status| status["path"] == "/DC0/vm/right/twin");
+    vcenter().govc(&["object.rename", "/DC0/vm/right", "far"]).unwrap();
+    status(&namespace, "vi", "twin", "its new path", |status| status["path"] == "/DC0/vm/far/twin");
+    vcenter().govc(&["vm.destroy", "/DC0/vm/far/twin"]).unwrap();
+    status(&namespace, "vi", "twin", "gone", |status| is_found(status, "NotFound"));
+}
+
+#[test]
+fn members_are_published_a_marked_one_goes_first_and_the_last_go_with_the_group() {
+    let namespace = sandbox().namespace("members");
+    let manifest = json!({
+        "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1",
+        "kind": "VmGroup",
+        "metadata": {"name": "web"},
+        "spec": {"cpu": 1, "memory": 1, "replicas": 3, "template": "vm-operator-template", "shutdown": {"graceSeconds": 0}, "placement": {"hosts": ["DC0_C0_H0"]}},
+    });
+    namespace.apply(&manifest.to_string()).unwrap();
+    let published = |count: usize| -> Vec<String> {
+        eventually(sandbox(), SOON, &format!("{count} members published"), || {
+            let group = namespace.get("vg", "web").map_err(|failure| failure.to_string())?;
+            let selector = group["status"]["selector"].as_str().unwrap_or("none=none").to_owned();
+            let arguments = ["get", "vi", "-l", &selector, "-o", "json"];
+            let shown = namespace.kubectl(&arguments).map_err(|failure| failure.to_string())?;
+            let shown: Value = serde_json::from_str(&shown).unwrap();
+            let items = shown["items"].as_array().unwrap();
+            let run = items.iter().all(|item| item["status"]["powerState"] == "poweredOn");
+            let owned = items.iter().all(|item| {
+                let owner = &item["metadata"]["ownerReferences"][0];
+                owner["uid"] == group["metadata"]["uid"] && owner["controller"] == true
+            });
+            let is_settled = group["status"]["phase"] == "RUNNING" && group["status"]["currentReplicas"] == count;
+            if items.len() == count && run && owned && is_settled {
+                return Ok(items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect());
+            }
+            Err(shown.to_string())
+        })
+    };
+    let first = published(3);
+    let machines: Vec<_> = vcenter().machines().into_iter().filter(|path| path.contains("members.web")).collect();
+    for name in &first {
+        assert!(machines.iter().any(|path| path.ends_with(name)), "{name} is no member: {machines:?}");
+    }
+    namespace.kubectl(&["delete", "vi", &first[0]]).unwrap();
+    assert_eq!(published(3), first, "a VMInfo that somebody deletes comes back");
+    // By itself, the youngest would go: all are of one age but for moments.
+    for marked in &first[..2] {
+        let mark = "vm.codeconnect.vmworld.com/scale-in-first=true";
+        namespace.kubectl(&["annotate", "vi", marked, mark]).unwrap();
+    }
+    namespace.kubectl(&["scale", "vg/web", "--replicas=1"]).unwrap();
+    assert_eq!(published(1), first[2..]);
+    namespace.kubectl(&["delete", "vg", "web", "--timeout=60s"]).unwrap();
+    eventually(sandbox(), SOON, "the members' VMInfos are gone", || {
+        let left = namespace.kubectl(&["get", "vi", "-o", "name"]).map_err(|failure| failure.to_string())?;
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    });
+}

@@ -1,0 +1,195 @@
+//! The controller of HostInfos.
+
+use std::sync::Arc;
+
+use drover_api::{HostInfo, HostInfoStatus};
+use drover_core::{group::Timestamp, reasons::Reason};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{ResourceExt, runtime::controller::Action as Requeue};
+use vim25::ManagedObjectReference;
+
+use super::{
+    Error,
+    report::{self, Judgement, Sight, Whole},
+};
+use crate::{
+    group::Context,
+    vcenter::{host::Host, mirror::Mirror},
+};
+
+/// Shows a host as it is.
+pub async fn reconcile(info: Arc<HostInfo>, context: Arc<Context>) -> Result<Requeue, Error> {
+    let sight = look(&info, &context);
+    report::show(&context, &*info, info.status.as_ref(), sight, Timestamp::now()).await
+}
+
+fn look(info: &HostInfo, context: &Context) -> Sight<HostInfoStatus> {
+    let namespace = info.namespace().unwrap_or_default();
+    let live = match context.fleet.choose(&namespace, info.spec.vcenter.as_deref()) {
+        Ok(live) => live,
+        Err(none) => return Sight::Unclear { reason: Reason::NoVCenter, message: format!("spec.vcenter: {none}") },
+    };
+    if let Some((why, since)) = live.away_since() {
+        return Sight::Away { why, since };
+    }
+    see(&live.mirror(), &info.spec.hostname)
+}
+
+/// What the mirror shows of the host that is called so.
+fn see(mirror: &Mirror, name: &str) -> Sight<HostInfoStatus> {
+    let found = mirror.hosts_called(name);
+    match found[..] {
+        [] => Sight::Unclear {
+            reason: Reason::NotFound,
+            message: format!("spec.hostname: there is no host {name:?} in vCenter"),
+        },
+        [reference] => match mirror.hosts.get(reference) {
+            Some(host) => {
+                Sight::Here { status: status(mirror, reference, host), health: health(host), figures: figures(host) }
+            }
+            None => Sight::Unclear { reason: Reason::NotFound, message: String::new() },
+        },
+        _ => {
+            let paths: Vec<_> = found.iter().filter_map(|host| mirror.host_path(host)).collect();
+            let message = format!(
+                "spec.hostname: {} hosts are called {name:?}: name one by its path: {}",
+                paths.len(),
+                paths.join(", ")
+            );
+            Sight::Unclear { reason: Reason::Ambiguous, message }
+        }
+    }
+}
+
+fn status(mirror: &Mirror, reference: &ManagedObjectReference, host: &Host) -> HostInfoStatus {
+    let hardware = host.hardware.as_ref();
+    let total_cpu = hardware.map(|hardware| hardware.cores * hardware.mhz);
+    let total_mem = hardware.map(|hardware| hardware.memory_mib);
+    let free = |total: Option<i64>, used: Option<i64>| Some(total? - used.unwrap_or(0));
+    let parent = host.parent.as_ref();
+    HostInfoStatus {
+        total_cpu,
+        free_cpu: free(total_cpu, host.cpu_use),
+        total_mem,
+        free_mem: free(total_mem, host.memory_use),
+        figures_time: None,
+        cpu_cores: hardware.map(|hardware| hardware.cores),
+        cpu_model: hardware.map(|hardware| hardware.cpu_model.clone()),
+        vendor: hardware.map(|hardware| hardware.vendor.clone()),
+        model: hardware.map(|hardware| hardware.model.clone()),
+        version: host.version.clone(),
+        build: host.build.clone(),
+        connection_state: host.connection.clone(),
+        in_maintenance: host.in_maintenance,
+        power_state: host.power.clone(),
+        machines: i64::try_from(mirror.machines_on(reference)).ok(),
+        cluster: mirror.within("ClusterComputeResource", parent),
+        datacenter: mirror.within("Datacenter", parent),
+        tags: host.tags.clone(),
+        attributes: host.attributes(),
+        boot_time: host.booted.map(Time),
+        path: mirror.host_path(reference),
+        moref: Some(reference.value().to_owned()),
+        observed_generation: None,
+        conditions: Vec::new(),
+    }
+}
+
+fn figures(host: &Host) -> Vec<Whole> {
+    let hardware = host.hardware.as_ref();
+    vec![
+        Whole { figure: "freeCPU", whole: hardware.map_or(0, |hardware| hardware.cores * hardware.mhz) },
+        Whole { figure: "freeMem", whole: hardware.map_or(0, |hardware| hardware.memory_mib) },
+    ]
+}
+
+fn health(host: &Host) -> Judgement {
+    let is = |state: &Option<String>, word: &str| state.as_deref() == Some(word);
+    let unwell = |message: String| Judgement::new(false, Reason::Unwell, message);
+    match (&host.connection, &host.power) {
+        (Some(state), _) if state != "connected" => unwell(format!("vCenter says that it is {state}")),
+        (_, Some(power)) if power != "poweredOn" => unwell(format!("its power state is {power}")),
+        _ if is(&host.health, "red") => {
+            unwell("vCenter's overall status of it is red: see its alarms there".to_owned())
+        }
+        _ if host.in_maintenance == Some(true) => {
+            Judgement::new(true, Reason::InMaintenance, "it is in maintenance mode")
+        }
+        _ if is(&host.health, "yellow") => {
+            Judgement::new(true, Reason::Warned, "vCenter's overall status of it is yellow: see its alarms there")
+        }
+        _ => Judgement::new(true, Reason::Well, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vcenter::host::Hardware;
+
+    fn host() -> Host {
+        Host {
+            name: "esxi-1".to_owned(),
+            hardware: Some(Hardware {
+                vendor: "Dell Inc.".to_owned(),
+                model: "PowerEdge".to_owned(),
+                cpu_model: "Xeon".to_owned(),
+                cores: 20,
+                mhz: 2199,
+                memory_mib: 4096,
+            }),
+            connection: Some("connected".to_owned()),
+            power: Some("poweredOn".to_owned()),
+            cpu_use: Some(3466),
+            memory_use: Some(1000),
+            ..Host::default()
+        }
+    }
+
+    fn mirror(hosts: &[(&str, Host)]) -> Mirror {
+        let named = |(id, host): &(&str, Host)| (ManagedObjectReference::new("HostSystem", id), host.clone());
+        Mirror { hosts: hosts.iter().map(named).collect(), ..Mirror::default() }
+    }
+
+    #[test]
+    fn the_seeds_figures_are_cores_times_speed_less_use() {
+        let Sight::Here { status, health, .. } = see(&mirror(&[("host-1", host())]), "ESXi-1") else {
+            panic!("a host's name is found, however it is written")
+        };
+        assert_eq!((status.total_cpu, status.free_cpu), (Some(43980), Some(40514)));
+        assert_eq!((status.total_mem, status.free_mem), (Some(4096), Some(3096)));
+        assert_eq!((status.path.as_deref(), health.reason), (Some("/esxi-1"), Reason::Well));
+    }
+
+    #[test]
+    fn a_host_that_is_not_there_or_there_twice_is_said_to_be() {
+        let Sight::Unclear { reason, message } = see(&mirror(&[("host-1", host())]), "esxi-2") else {
+            panic!("there is no such host")
+        };
+        assert_eq!(
+            (reason, message.as_str()),
+            (Reason::NotFound, r#"spec.hostname: there is no host "esxi-2" in vCenter"#)
+        );
+        let twice = mirror(&[("host-1", host()), ("host-2", host())]);
+        let Sight::Unclear { reason, message } = see(&twice, "esxi-1") else { panic!("there are two") };
+        assert!(
+            reason == Reason::Ambiguous && message.ends_with("name one by its path: /esxi-1, /esxi-1"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn health_names_the_worst_that_is_known() {
+        let judged = |change: &dyn Fn(&mut Host)| {
+            let mut host = host();
+            change(&mut host);
+            let Judgement { holds, reason, .. } = health(&host);
+            (holds, reason)
+        };
+        assert_eq!(judged(&|host| host.connection = Some("notResponding".to_owned())), (Some(false), Reason::Unwell));
+        assert_eq!(judged(&|host| host.power = Some("standBy".to_owned())), (Some(false), Reason::Unwell));
+        assert_eq!(judged(&|host| host.health = Some("red".to_owned())), (Some(false), Reason::Unwell));
+        assert_eq!(judged(&|host| host.in_maintenance = Some(true)), (Some(true), Reason::InMaintenance));
+        assert_eq!(judged(&|host| host.health = Some("yellow".to_owned())), (Some(true), Reason::Warned));
+    }
+}

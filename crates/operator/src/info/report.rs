@@ -1,0 +1,313 @@
+//! What is written of a host or a machine: only what differs from what stands there, and each thing in its time.
+
+use std::{fmt::Debug, time::Duration};
+
+use drover_core::{
+    figures::{Figure, News, When},
+    group::Timestamp,
+    reasons::Reason,
+};
+use k8s_openapi::{
+    NamespaceResourceScope,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{Patch, PatchParams},
+    runtime::{
+        controller::Action as Requeue,
+        events::{Event, EventType},
+    },
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+
+use super::{Error, MANAGER};
+use crate::group::Context;
+
+/// A vCenter may be away for so long before anything is said: after a restart, or for a new session, it always is.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What there is to see of something that a user asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sight<S> {
+    /// The one that is meant.
+    Here { status: S, health: Judgement, figures: Vec<Whole> },
+    /// There is no such thing, or there are several.
+    Unclear { reason: Reason, message: String },
+    /// vCenter can't be looked at since then, for this reason.
+    Away { why: String, since: Timestamp },
+}
+
+/// A figure of a status, by its name there, and what it is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole {
+    pub figure: &'static str,
+    pub whole: i64,
+}
+
+/// How a condition stands, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// `None`: it isn't known.
+    pub holds: Option<bool>,
+    pub reason: Reason,
+    pub message: String,
+}
+
+impl Judgement {
+    pub fn new(holds: impl Into<Option<bool>>, reason: Reason, message: impl Into<String>) -> Self {
+        Self { holds: holds.into(), reason, message: message.into() }
+    }
+}
+
+/// Brings the status of an object up to what is seen, if it is time to, and says when to come back.
+pub async fn show<K, S>(
+    context: &Context,
+    info: &K,
+    before: Option<&S>,
+    sight: Sight<S>,
+    now: Timestamp,
+) -> Result<Requeue, Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    S: Serialize,
+{
+    if let Some(rest) = grace(&sight, now) {
+        return Ok(Requeue::requeue(rest));
+    }
+    let before = before.map_or(Value::Null, value);
+    let draft = Draft::new(before, sight, info.meta().generation, now);
+    match draft.when(now) {
+        When::Never => return Ok(Requeue::await_change()),
+        When::In(rest) => return Ok(Requeue::requeue(rest)),
+        When::Now => {}
+    }
+    let infos: Api<K> = Api::namespaced(context.kube.clone(), &info.namespace().unwrap_or_default());
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    match infos.patch_status(&info.name_any(), &params, &Patch::Merge(json!({"status": draft.patch(now)}))).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(gone)) if gone.code == 404 => return Ok(Requeue::await_change()),
+        Err(error) => return Err(error.into()),
+    }
+    if let Some(event) = draft.event() {
+        context.infos.recorder.publish(&event, &info.object_ref(&())).await?;
+    }
+    Ok(Requeue::await_change())
+}
+
+/// How much longer to wait before it is said that vCenter is away.
+fn grace<S>(sight: &Sight<S>, now: Timestamp) -> Option<Duration> {
+    let Sight::Away { since, .. } = sight else { return None };
+    let age = Duration::try_from(now.duration_since(*since)).unwrap_or_default();
+    GRACE.checked_sub(age).filter(|rest| !rest.is_zero())
+}
+
+/// A status as it stands and as it should.
+struct Draft {
+    before: Value,
+    after: Value,
+    figures: Vec<Whole>,
+    /// How it is with being found, for those who have to be told.
+    found: Judgement,
+}
+
+impl Draft {
+    fn new<S: Serialize>(before: Value, sight: Sight<S>, generation: Option<i64>, now: Timestamp) -> Self {
+        let (mut after, found, health, figures) = match sight {
+            Sight::Here { status, health, figures } => {
+                (value(&status), Judgement::new(true, Reason::Seen, ""), health, figures)
+            }
+            Sight::Unclear { reason, message } => {
+                let unseen = Judgement::new(None, Reason::Unseen, "");
+                (json!({}), Judgement::new(false, reason, message), unseen, Vec::new())
+            }
+            // What was seen last still stands, and is said to be old.
+            Sight::Away { why, .. } => {
+                let found = Judgement::new(None, Reason::VCenterAway, format!("as last seen: {why}"));
+                let health = Judgement::new(None, Reason::VCenterAway, "");
+                (if before.is_null() { json!({}) } else { before.clone() }, found, health, Vec::new())
+            }
+        };
+        if !figures.is_empty() {
+            after["figuresTime"] = before["figuresTime"].clone();
+        }
+        after["observedGeneration"] = json!(generation);
+        let known: Vec<Condition> = serde_json::from_value(before["conditions"].clone()).unwrap_or_default();
+        let condition = |kind, judgement| condition(kind, judgement, &known, generation, now);
+        after["conditions"] = value(&[condition("Found", &found), condition("Healthy", &health)]);
+        Self { before, after, figures, found }
+    }
+
+    fn when(&self, now: Timestamp) -> When {
+        let number = |status: &Value, name| status[name].as_i64();
+        let figure = |of: &Whole| Figure {
+            shown: number(&self.before, of.figure),
+            now: number(&self.after, of.figure),
+            whole: of.whole,
+        };
+        let figures: Vec<_> = self.figures.iter().map(figure).collect();
+        let written: Option<Time> = serde_json::from_value(self.before["figuresTime"].clone()).ok();
+        let age = written.and_then(|written| Duration::try_from(now.duration_since(written.0)).ok());
+        let facts_differ = self.facts(&self.before) != self.facts(&self.after);
+        News { facts_differ, figures: &figures, age }.when()
+    }
+
+    /// A status without its figures.
+    fn facts(&self, status: &Value) -> Map<String, Value> {
+        let mut facts = status.as_object().cloned().unwrap_or_default();
+        facts.retain(|name, value| !value.is_null() && self.figures.iter().all(|of| of.figure != name));
+        facts
+    }
+
+    /// What to write. With facts, the figures of the same moment are written too.
+    fn patch(&self, now: Timestamp) -> Value {
+        let mut after = self.after.clone();
+        if !self.figures.is_empty() {
+            after["figuresTime"] = value(&Time(now));
+        }
+        difference(&self.before, &after)
+    }
+
+    /// Something that a user should come to know of, though they don't look.
+    fn event(&self) -> Option<Event> {
+        if self.found.holds != Some(false) {
+            return None;
+        }
+        let mut conditions = self.before["conditions"].as_array().into_iter().flatten();
+        let before = conditions.find(|condition| condition["type"] == "Found");
+        let word = self.found.reason.word();
+        let is_known = before.is_some_and(|before| before["status"] == "False" && before["reason"] == word);
+        (!is_known).then(|| Event {
+            type_: EventType::Warning,
+            reason: word.to_owned(),
+            note: Some(self.found.message.clone()),
+            action: "Look".to_owned(),
+            secondary: None,
+        })
+    }
+}
+
+/// A condition's time is that of its last change.
+fn condition(
+    kind: &str,
+    judgement: &Judgement,
+    before: &[Condition],
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Condition {
+    let status = match judgement.holds {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "Unknown",
+    };
+    let same = before.iter().find(|condition| condition.type_ == kind && condition.status == status);
+    Condition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        reason: judgement.reason.word().to_owned(),
+        message: judgement.message.clone(),
+        observed_generation: generation,
+        last_transition_time: same.map_or(Time(now), |same| same.last_transition_time.clone()),
+    }
+}
+
+/// The JSON merge patch that turns one object into another.
+fn difference(before: &Value, after: &Value) -> Value {
+    let empty = Map::new();
+    let (before, after) = (before.as_object().unwrap_or(&empty), after.as_object().unwrap_or(&empty));
+    let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name.clone(), Value::Null));
+    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value)).map(|(name, value)| {
+        let inner = before.get(name).filter(|before| before.is_object() && value.is_object());
+        (name.clone(), inner.map_or_else(|| value.clone(), |inner| difference(inner, value)))
+    });
+    Value::Object(gone.chain(changed).collect())
+}
+
+/// A status as JSON.
+fn value(status: &(impl Serialize + ?Sized)) -> Value {
+    // Statuses have text for keys and plain numbers, so this can't fail.
+    serde_json::to_value(status).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    fn here(model: &str, free: i64) -> Sight<Value> {
+        let health = Judgement::new(true, Reason::Well, "");
+        let figures = vec![Whole { figure: "freeCPU", whole: 1000 }];
+        Sight::Here { status: json!({"model": model, "freeCPU": free}), health, figures }
+    }
+
+    /// The status that comes of writing this draft.
+    fn written(draft: &Draft, now: Timestamp) -> Value {
+        let mut status = draft.before.as_object().cloned().unwrap_or_default();
+        for (name, value) in draft.patch(now).as_object().unwrap() {
+            if value.is_null() {
+                status.remove(name);
+            } else {
+                status.insert(name.clone(), value.clone());
+            }
+        }
+        Value::Object(status)
+    }
+
+    #[test]
+    fn what_is_seen_is_written_once_and_a_small_move_a_minute_later() {
+        let first = Draft::new(Value::Null, here("a", 500), Some(1), time(0));
+        assert_eq!(first.when(time(0)), When::Now);
+        let status = written(&first, time(0));
+        assert_eq!((&status["freeCPU"], &status["conditions"][0]["status"]), (&json!(500), &json!("True")));
+        let again = |sight, seconds| Draft::new(status.clone(), sight, Some(1), time(seconds));
+        assert_eq!(again(here("a", 500), 90).when(time(90)), When::Never);
+        assert_eq!(again(here("a", 510), 20).when(time(20)), When::In(Duration::from_secs(40)));
+        assert_eq!(again(here("a", 510), 60).when(time(60)), When::Now);
+        assert_eq!(again(here("a", 600), 20).when(time(20)), When::Now);
+        let changed = again(here("b", 510), 20);
+        assert_eq!(changed.when(time(20)), When::Now);
+        let patch = changed.patch(time(20));
+        assert_eq!(patch, json!({"model": "b", "freeCPU": 510, "figuresTime": "2027-01-15T08:00:20Z"}));
+    }
+
+    #[test]
+    fn what_is_gone_leaves_no_value_and_is_told_once() {
+        let status = written(&Draft::new(Value::Null, here("a", 500), Some(1), time(0)), time(0));
+        let gone = || Sight::<Value>::Unclear { reason: Reason::NotFound, message: "there is no host x".to_owned() };
+        let draft = Draft::new(status, gone(), Some(1), time(5));
+        assert_eq!(draft.when(time(5)), When::Now);
+        let event = draft.event().unwrap();
+        assert_eq!((event.reason.as_str(), event.note.as_deref()), ("NotFound", Some("there is no host x")));
+        let status = written(&draft, time(5));
+        let left: Vec<_> = status.as_object().unwrap().keys().collect();
+        assert_eq!(left, ["conditions", "observedGeneration"]);
+        let later = Draft::new(status, gone(), Some(1), time(99));
+        assert_eq!((later.when(time(99)), later.event().is_none()), (When::Never, true));
+    }
+
+    #[test]
+    fn while_vcenter_is_away_values_stay_and_are_said_to_be_old() {
+        let status = written(&Draft::new(Value::Null, here("a", 500), Some(1), time(0)), time(0));
+        let away = Sight::<Value>::Away { why: "connection refused".to_owned(), since: time(10) };
+        assert_eq!(grace(&away, time(13)), Some(Duration::from_secs(7)));
+        assert_eq!(grace(&away, time(20)), None);
+        let status = written(&Draft::new(status, away, Some(1), time(20)), time(20));
+        assert_eq!(status["model"], "a");
+        assert_eq!(status["conditions"][0]["status"], "Unknown");
+        assert_eq!(status["conditions"][0]["message"], "as last seen: connection refused");
+        let back = Draft::new(status, here("a", 500), Some(1), time(30));
+        assert_eq!(back.when(time(30)), When::Now);
+    }
+
+    #[test]
+    fn a_difference_says_what_is_new_what_changed_and_what_is_gone() {
+        let before = json!({"same": 1, "changed": [1], "gone": true, "inner": {"a": 1, "b": 2}});
+        let after = json!({"same": 1, "changed": [2], "new": "x", "inner": {"a": 1, "c": 3}});
+        let expected = json!({"changed": [2], "gone": null, "new": "x", "inner": {"b": null, "c": 3}});
+        assert_eq!(difference(&before, &after), expected);
+    }
+}

@@ -1,0 +1,379 @@
+//! Where things are in the inventory, and what people call them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use drover_core::names;
+use vim25::{
+    ManagedObjectReference, Result, inventory,
+    props::managed_entity as entity,
+    types::{ObjectUpdate, PropertySpec},
+};
+
+use super::mirror::{Machine, Mirror};
+
+/// Something that others are in or on: a datacenter, a cluster, a resource pool or a datastore.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    pub name: String,
+    pub parent: Option<ManagedObjectReference>,
+}
+
+/// Whoever is concerned by a change, by all that people may call them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Concerned {
+    /// A place has another name or another place, so everybody may.
+    pub everybody: bool,
+    pub hosts: BTreeSet<String>,
+    pub machines: BTreeSet<String>,
+}
+
+impl Concerned {
+    pub fn is_nobody(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The properties that places are made from.
+pub fn properties() -> Vec<PropertySpec> {
+    let kinds = ["Datacenter", "ComputeResource", "ResourcePool", "Datastore"];
+    let of = PropertySpec::of(&[&entity::NAME, &entity::PARENT]);
+    kinds.map(|kind| PropertySpec { type_: kind.to_owned(), ..of.clone() }).into()
+}
+
+impl Place {
+    pub fn change(&mut self, update: &mut ObjectUpdate) -> Result<()> {
+        if let Some(name) = update.take(entity::NAME)? {
+            self.name = name.unwrap_or_default();
+        }
+        if let Some(parent) = update.take(entity::PARENT)? {
+            self.parent = parent.map(Into::into);
+        }
+        Ok(())
+    }
+}
+
+/// What a user writes for a machine, in the one way that it is looked for: UUIDs and addresses can be written in several.
+pub fn normal(word: &str) -> String {
+    let word = word.trim();
+    if let Ok(address) = word.parse::<IpAddr>() {
+        return address.to_string();
+    }
+    if is_uuid(word) {
+        return word.to_ascii_lowercase();
+    }
+    if word.starts_with('/') { word.trim_end_matches('/').to_owned() } else { word.to_owned() }
+}
+
+fn is_uuid(word: &str) -> bool {
+    let dashes = [8, 13, 18, 23];
+    word.len() == 36
+        && word
+            .bytes()
+            .enumerate()
+            .all(|(place, letter)| if dashes.contains(&place) { letter == b'-' } else { letter.is_ascii_hexdigit() })
+}
+
+impl Mirror {
+    /// The path of an object that has this name and this parent, as govc and the vSphere client show it.
+    pub fn path(&self, name: &str, parent: Option<&ManagedObjectReference>) -> String {
+        let mut path = format!("/{name}");
+        // The root folder isn't mirrored, and is in no path.
+        for (_, place) in self.ancestors(parent) {
+            path = format!("/{}{path}", place.name);
+        }
+        path
+    }
+
+    /// The nearest place of a type that something with this parent is in.
+    pub fn within(&self, kind: &str, parent: Option<&ManagedObjectReference>) -> Option<String> {
+        let mut places = self.ancestors(parent);
+        places.find(|(reference, _)| reference.type_name() == kind).map(|(_, place)| place.name)
+    }
+
+    pub fn host_path(&self, host: &ManagedObjectReference) -> Option<String> {
+        let host = self.hosts.get(host)?;
+        Some(self.path(&host.name, host.parent.as_ref()))
+    }
+
+    pub fn machine_path(&self, machine: &Machine) -> String {
+        self.path(&machine.name, machine.parent.as_ref().or(machine.facts.v_app.as_ref()))
+    }
+
+    /// The hosts that a user may mean: by path, or by name.
+    pub fn hosts_called(&self, word: &str) -> Vec<&ManagedObjectReference> {
+        let word = normal(word);
+        let hosts = self.hosts.iter();
+        let mut found: Vec<_> = if word.starts_with('/') {
+            hosts
+                .filter(|(_, host)| self.path(&host.name, host.parent.as_ref()) == word)
+                .map(|(host, _)| host)
+                .collect()
+        } else {
+            hosts.filter(|(_, host)| host.name.eq_ignore_ascii_case(&word)).map(|(host, _)| host).collect()
+        };
+        found.sort();
+        found
+    }
+
+    /// The machines that a user may mean: by path or object id, else by name, else by UUID, else by address.
+    pub fn machines_called(&self, word: &str) -> Vec<&ManagedObjectReference> {
+        let word = normal(word);
+        if let Some(moref) = word.strip_prefix("moref:") {
+            return self.machines.keys().filter(|machine| machine.value() == moref).collect();
+        }
+        if word.starts_with('/') {
+            return self.machines_that(|machine| self.machine_path(machine) == word);
+        }
+        let escaped = inventory::escape(&word);
+        let named = self.machines_that(|machine| machine.name == word || machine.name == escaped);
+        if !named.is_empty() {
+            return named;
+        }
+        if is_uuid(&word) {
+            return self.machines_that(|machine| machine.uuids().any(|uuid| uuid.eq_ignore_ascii_case(&word)));
+        }
+        if word.parse::<IpAddr>().is_ok() {
+            return self.machines_that(|machine| machine.addresses().any(|address| normal(address) == word));
+        }
+        Vec::new()
+    }
+
+    fn machines_that(&self, is_meant: impl Fn(&Machine) -> bool) -> Vec<&ManagedObjectReference> {
+        let mut found: Vec<_> =
+            self.machines.iter().filter(|(_, machine)| is_meant(machine)).map(|(reference, _)| reference).collect();
+        found.sort();
+        found
+    }
+
+    /// The member of a group that has, or should have, this name. A copy that somebody made of one carries its marker too, and
+    /// so the one in its place comes first.
+    pub fn member_called(&self, group: &str, cluster: &str, name: &str) -> Option<&ManagedObjectReference> {
+        let mut machines = self.machines.iter();
+        let in_place = machines.find(|(_, machine)| machine.name == name && machine.is_of(group, cluster));
+        in_place.map(|(reference, _)| reference).or_else(|| self.members(group, cluster).remove(name))
+    }
+
+    /// The members of a group, by the names that they should have.
+    pub fn members(&self, group: &str, cluster: &str) -> BTreeMap<String, &ManagedObjectReference> {
+        let mut members: BTreeMap<String, (bool, &ManagedObjectReference)> = BTreeMap::new();
+        for (reference, machine) in &self.machines {
+            if !machine.is_of(group, cluster) {
+                continue;
+            }
+            let Some(name) = machine.proper_name() else { continue };
+            let rank = (machine.name != name, reference);
+            members.entry(name).and_modify(|first| *first = rank.min(*first)).or_insert(rank);
+        }
+        members.into_iter().map(|(name, (_, reference))| (name, reference)).collect()
+    }
+
+    /// How many machines are on a host.
+    pub fn machines_on(&self, host: &ManagedObjectReference) -> usize {
+        self.machines.values().filter(|machine| machine.facts.host.as_ref() == Some(host)).count()
+    }
+
+    /// A machine is not what it was, or is about to be something else.
+    pub fn concern_machine(&self, reference: &ManagedObjectReference, concerned: &mut Concerned) {
+        let Some(machine) = self.machines.get(reference) else { return };
+        let words = &mut concerned.machines;
+        words.insert(format!("moref:{}", reference.value()));
+        words.insert(self.machine_path(machine));
+        words.insert(inventory::unescape(&machine.name));
+        words.insert(machine.name.clone());
+        words.extend(machine.uuids().chain(machine.addresses()).map(normal));
+        words.extend(machine.proper_name());
+    }
+
+    pub fn concern_host(&self, reference: &ManagedObjectReference, concerned: &mut Concerned) {
+        let Some(host) = self.hosts.get(reference) else { return };
+        concerned.hosts.insert(host.name.to_ascii_lowercase());
+        concerned.hosts.extend(self.host_path(reference).map(|path| path.to_ascii_lowercase()));
+    }
+
+    /// The places that something with this parent is in, from the inside out.
+    fn ancestors(
+        &self,
+        parent: Option<&ManagedObjectReference>,
+    ) -> impl Iterator<Item = (ManagedObjectReference, Place)> {
+        let mut next = parent.cloned();
+        // An inventory isn't so deep, and what is told of it while it changes might go round in circles.
+        std::iter::from_fn(move || {
+            let here = next.take()?;
+            let folder = self.folders.get(&here);
+            let folder = folder.map(|folder| Place { name: folder.name.clone(), parent: folder.parent.clone() });
+            let place = folder.or_else(|| self.places.get(&here).cloned())?;
+            next.clone_from(&place.parent);
+            Some((here, place))
+        })
+        .take(64)
+    }
+}
+
+impl Machine {
+    /// Whether its marker says that it is a group's.
+    fn is_of(&self, group: &str, cluster: &str) -> bool {
+        self.marker.as_ref().is_some_and(|marker| marker.group == group && marker.cluster == cluster)
+    }
+
+    /// The name that it should have as a member of its group, whatever it has been renamed to.
+    fn proper_name(&self) -> Option<String> {
+        self.marker.as_ref().map(|marker| names::member(&marker.owner.1, &marker.group, marker.slot))
+    }
+
+    fn uuids(&self) -> impl Iterator<Item = &str> {
+        [self.facts.uuid.as_deref(), self.facts.instance_uuid.as_deref()].into_iter().flatten()
+    }
+
+    /// All its addresses, the one that vCenter shows first.
+    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+        let first = self.address.as_deref();
+        let others = self.facts.addresses.iter().map(String::as_str);
+        first.into_iter().chain(others.filter(move |address| Some(*address) != first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use drover_core::{
+        group::{Revision, Timestamp},
+        names::Slot,
+    };
+
+    use super::*;
+    use crate::vcenter::{host::Host, marker::Marker, mirror::Folder};
+
+    fn reference(kind: &str, id: &str) -> ManagedObjectReference {
+        ManagedObjectReference::new(kind, id)
+    }
+
+    fn machine(name: &str, folder: &str) -> Machine {
+        let mut machine = Machine::new(Timestamp::UNIX_EPOCH);
+        machine.name = name.to_owned();
+        machine.parent = Some(reference("Folder", folder));
+        machine
+    }
+
+    fn marked(name: &str, slot: u32) -> Machine {
+        let marker = Marker {
+            group: "uid".to_owned(),
+            owner: ("ns".to_owned(), "web".to_owned()),
+            slot: Slot(slot),
+            revision: Revision(0),
+            cluster: "here".to_owned(),
+        };
+        Machine { marker: Some(marker), ..machine(name, "f-1") }
+    }
+
+    /// A datacenter in a folder, two folders for machines in it, and a cluster with a host.
+    fn mirror(machines: Vec<(&str, Machine)>) -> Mirror {
+        let mut mirror = Mirror::default();
+        let mut folder = |id: &str, name: &str, parent| {
+            let folder = Folder { name: name.to_owned(), parent: Some(parent), found: 0 };
+            mirror.folders.insert(reference("Folder", id), folder);
+        };
+        folder("f-0", "emea", reference("Folder", "root"));
+        folder("f-vm", "vm", reference("Datacenter", "dc"));
+        folder("f-host", "host", reference("Datacenter", "dc"));
+        folder("f-1", "one", reference("Folder", "f-vm"));
+        folder("f-2", "two", reference("Folder", "f-vm"));
+        let mut place = |kind, id, name: &str, parent| {
+            mirror.places.insert(reference(kind, id), Place { name: name.to_owned(), parent: Some(parent) });
+        };
+        place("Datacenter", "dc", "DC0", reference("Folder", "f-0"));
+        place("ClusterComputeResource", "c", "C0", reference("Folder", "f-host"));
+        let host = Host {
+            name: "ESXi-1".to_owned(),
+            parent: Some(reference("ClusterComputeResource", "c")),
+            ..Host::default()
+        };
+        mirror.hosts.insert(reference("HostSystem", "h"), host);
+        mirror.machines =
+            machines.into_iter().map(|(id, machine)| (reference("VirtualMachine", id), machine)).collect();
+        mirror
+    }
+
+    fn called(mirror: &Mirror, word: &str) -> Vec<String> {
+        mirror.machines_called(word).into_iter().map(|machine| machine.value().to_owned()).collect()
+    }
+
+    #[test]
+    fn paths_are_those_that_people_know_from_vcenter() {
+        let mirror = mirror(vec![("vm-1", machine("web", "f-1"))]);
+        let host = reference("HostSystem", "h");
+        assert_eq!(mirror.host_path(&host).as_deref(), Some("/emea/DC0/host/C0/ESXi-1"));
+        let parent = mirror.hosts[&host].parent.as_ref();
+        assert_eq!(mirror.within("ClusterComputeResource", parent).as_deref(), Some("C0"));
+        assert_eq!(mirror.within("Datacenter", parent).as_deref(), Some("DC0"));
+        assert_eq!(mirror.machine_path(&mirror.machines[&reference("VirtualMachine", "vm-1")]), "/emea/DC0/vm/one/web");
+        assert_eq!(mirror.hosts_called("esxi-1"), [&host]);
+        assert_eq!(mirror.hosts_called("/emea/DC0/host/C0/ESXi-1/"), [&host]);
+    }
+
+    #[test]
+    fn a_circle_of_folders_has_a_path_too() {
+        let mut mirror = mirror(vec![]);
+        let own = reference("Folder", "f-1");
+        mirror.folders.get_mut(&own).unwrap().parent = Some(own.clone());
+        assert!(mirror.path("web", Some(&own)).ends_with("/one/web"));
+    }
+
+    #[test]
+    fn a_machine_answers_to_all_its_names() {
+        let mut web = machine("team%2fweb", "f-1");
+        web.facts.uuid = Some("4210ABCD-0000-1111-2222-333344445555".to_owned());
+        web.address = Some("10.0.0.7".to_owned());
+        web.facts.addresses = vec!["10.0.0.7".to_owned(), "fe80::1".to_owned()];
+        let mirror = mirror(vec![("vm-1", web), ("vm-2", machine("db", "f-2"))]);
+        for word in [
+            "team%2fweb",
+            "team/web",
+            "/emea/DC0/vm/one/team%2fweb",
+            "moref:vm-1",
+            "4210abcd-0000-1111-2222-333344445555",
+            "10.0.0.7",
+            "fe80:0:0:0:0:0:0:1",
+        ] {
+            assert_eq!(called(&mirror, word), ["vm-1"], "{word}");
+        }
+        let machine = &mirror.machines[&reference("VirtualMachine", "vm-1")];
+        assert_eq!(machine.addresses().collect::<Vec<_>>(), ["10.0.0.7", "fe80::1"]);
+        assert_eq!(called(&mirror, "nobody"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_change_concerns_those_who_asked_by_any_of_the_names() {
+        let mut web = machine("web", "f-1");
+        web.address = Some("10.0.0.7".to_owned());
+        let mirror = mirror(vec![("vm-1", web)]);
+        let mut concerned = Concerned::default();
+        assert!(concerned.is_nobody());
+        mirror.concern_machine(&reference("VirtualMachine", "vm-1"), &mut concerned);
+        for word in ["web", "10.0.0.7", "moref:vm-1", "/emea/DC0/vm/one/web/"] {
+            assert!(concerned.machines.contains(&normal(word)), "{word}");
+        }
+        mirror.concern_host(&reference("HostSystem", "h"), &mut concerned);
+        assert!(concerned.hosts.contains("esxi-1"));
+    }
+
+    #[test]
+    fn members_are_known_by_their_markers_whatever_they_are_called() {
+        let name = |slot| names::member("web", "uid", Slot(slot));
+        let mirror = mirror(vec![
+            ("vm-1", marked(&name(0), 0)),
+            // A copy that somebody made of the first, and the second under another name.
+            ("vm-0", marked("copy", 0)),
+            ("vm-2", marked("renamed", 1)),
+            ("vm-3", machine(&name(0), "f-2")),
+        ]);
+        let first = reference("VirtualMachine", "vm-1");
+        let second = reference("VirtualMachine", "vm-2");
+        let expected = BTreeMap::from([(name(0), &first), (name(1), &second)]);
+        assert_eq!(mirror.members("uid", "here"), expected);
+        assert_eq!(mirror.member_called("uid", "here", &name(1)), Some(&second));
+        assert_eq!(mirror.member_called("uid", "here", &name(0)), Some(&first));
+        assert_eq!(mirror.member_called("uid", "elsewhere", &name(0)), None);
+    }
+}
