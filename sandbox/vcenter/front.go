@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
@@ -32,11 +33,12 @@ type front struct {
 	calls map[string]map[string]int // by client, then by method
 }
 
-func newFront(service *simulator.Service, user, password string) *front {
+func newFront(service *simulator.Service, cloneDelay time.Duration, user, password string) *front {
 	f := &front{service: service, calls: map[string]map[string]int{}}
 	f.sessions.init(service, user, password)
-	f.folders.init(service)
+	f.folders.init(service, cloneDelay)
 	f.collectors.init(service)
+	listTasks(service, f.folders.isPart)
 	return f
 }
 
@@ -91,7 +93,7 @@ func (f *front) answer(r *http.Request, c *call) *httptest.ResponseRecorder {
 		writeTask(out, c.method, f.folders.destroy(c.this))
 		return out
 	}
-	return f.folders.cloneInto(c, func() *httptest.ResponseRecorder { return f.ask(r, c, over) })
+	return f.folders.clone(c, func() *httptest.ResponseRecorder { return f.ask(r, c, over) })
 }
 
 // ask has vcsim answer, and takes up what that has changed.
