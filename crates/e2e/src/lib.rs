@@ -18,4 +18,4 @@ pub use eventually::eventually;
 pub use operator::{Operator, binary};
 pub use program::{Failure, Program};
 pub use sandbox::{Namespace, Sandbox};
-pub use vcenter::VCenter;
+pub use vcenter::{MachineCounts, VCenter};
