@@ -17,5 +17,5 @@ mod vcenter;
 pub use eventually::eventually;
 pub use operator::{Operator, binary};
 pub use program::{Failure, Program};
-pub use sandbox::{Namespace, Sandbox};
+pub use sandbox::{Namespace, Sandbox, vm_group};
 pub use vcenter::{MachineCounts, VCenter};

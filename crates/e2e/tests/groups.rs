@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::OnceLock, thread, time::Duration};
 
-use drover_e2e::{Failure, Namespace, Operator, Sandbox, VCenter, eventually};
+use drover_e2e::{Failure, Namespace, Operator, Sandbox, VCenter, eventually, vm_group};
 use serde_json::json;
 
 const SOON: Duration = Duration::from_secs(40);
@@ -29,13 +29,7 @@ impl Group {
     fn create(namespace: &str, spec: &serde_json::Value) -> Self {
         let sandbox = sandbox();
         let group = Self { namespace: sandbox.namespace(namespace), sandbox };
-        let mut manifest = json!({
-            "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1",
-            "kind": "VmGroup",
-            "metadata": {"name": "web"},
-            "spec": {"cpu": 1, "memory": 1, "replicas": 2, "template": "vm-operator-template", "shutdown": {"graceSeconds": 0}},
-        });
-        manifest["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        let manifest = vm_group("web", spec);
         group.namespace.apply(&manifest.to_string()).unwrap();
         group
     }
@@ -195,12 +189,7 @@ fn an_operator_that_is_killed_again_and_again_makes_no_machine_twice_and_leaves_
     let sandbox = Sandbox::start("killed", &["--clone-delay=700ms"]).unwrap();
     sandbox.install_kinds();
     let namespace = sandbox.namespace("killed");
-    let manifest = json!({
-        "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1",
-        "kind": "VmGroup",
-        "metadata": {"name": "web"},
-        "spec": {"cpu": 1, "memory": 1, "replicas": 6, "template": "vm-operator-template"},
-    });
+    let manifest = vm_group("web", &json!({"replicas": 6}));
     namespace.apply(&manifest.to_string()).unwrap();
     for life in 0..6 {
         let _operator = Operator::start(&sandbox, sandbox.vcenter()).unwrap();
