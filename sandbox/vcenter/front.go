@@ -13,31 +13,32 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/simulator/vpx"
-	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
-	"github.com/vmware/govmomi/vim25/xml"
 )
 
 // front answers for vcsim: it counts each call, applies the rules it was given, and puts right where vcsim is laxer
 // than vCenter.
 type front struct {
-	service  *simulator.Service
-	outage   outage
-	sessions sessions
-	folders  folders
-	rules    rules
+	service    *simulator.Service
+	outage     outage
+	sessions   sessions
+	folders    folders
+	rules      rules
+	collectors collectors
 
 	mu    sync.Mutex
 	calls map[string]map[string]int // by client, then by method
 }
 
-func newFront(service *simulator.Service, user, password string) *front {
+func newFront(service *simulator.Service, cloneDelay time.Duration, user, password string) *front {
 	f := &front{service: service, calls: map[string]map[string]int{}}
 	f.sessions.init(service, user, password)
-	f.folders.init(service)
+	f.folders.init(service, cloneDelay)
+	f.collectors.init(service)
+	listTasks(service, f.folders.isPart)
 	return f
 }
 
@@ -92,67 +93,24 @@ func (f *front) answer(r *http.Request, c *call) *httptest.ResponseRecorder {
 		writeFault(out, "The session is not authenticated.", err)
 		return out
 	}
+	if c.waits() {
+		return f.poll(r, c, over)
+	}
 	if f.folders.destroys(c) {
 		writeTask(out, c.method, f.folders.destroy(c.this))
 		return out
 	}
-	return f.folders.cloneInto(c, func() *httptest.ResponseRecorder { return f.ask(r, c, over) })
+	return f.folders.clone(c, func() *httptest.ResponseRecorder { return f.ask(r, c, over) })
 }
 
-// ask has vcsim answer. A long poll ends with its session, or when the client hangs up.
+// ask has vcsim answer, and takes up what that has changed.
 func (f *front) ask(r *http.Request, c *call, over <-chan struct{}) *httptest.ResponseRecorder {
 	out := httptest.NewRecorder()
-	if !c.waits() {
-		f.forward(out, r, c)
-		f.sessions.note(c, out)
-		f.announce(c, out)
-		if c.method == "CreateFilter" && out.Code == http.StatusOK {
-			f.settle(out)
-			f.stir()
-		}
-		return out
-	}
-	answered := make(chan struct{})
-	go func() {
-		defer close(answered)
-		f.forward(out, r, c)
-	}()
-	select {
-	case <-answered:
-	case <-over:
-		f.cancelWait(r, c)
-		late := httptest.NewRecorder()
-		writeFault(late, "The session is not authenticated.", notAuthenticated(c))
-		return late
-	case <-r.Context().Done():
-		f.cancelWait(r, c)
-		<-answered
-	}
+	f.forward(out, r, c)
+	f.sessions.note(c, out)
+	f.announce(c, out)
+	f.collectors.note(c, over, out)
 	return out
-}
-
-// settle keeps vcsim from a deadlock: a new filter asks to be told of changes, under a lock that a poll holds while it waits
-// for the objects that are changing. All it would do with them is what each poll does anyway.
-func (f *front) settle(out *httptest.ResponseRecorder) {
-	var response struct {
-		Filter reference `xml:"Body>CreateFilterResponse>returnval"`
-	}
-	if xml.Unmarshal(out.Body.Bytes(), &response) == nil {
-		f.service.Context.Map.RemoveHandler(&simulator.PropertyFilter{PropertyFilter: mo.PropertyFilter{Self: response.Filter}})
-	}
-}
-
-// stir has the polls that wait look at their filters. A filter made while a poll waits is reported by that poll; vcsim
-// looks for new ones only when some object changes, so the root folder does, to what it was.
-func (f *front) stir() {
-	ctx := f.service.Context.For(f.service.Context.Map.Path)
-	root, ok := ctx.Map.Get(vpx.RootFolder.Reference()).(*simulator.Folder)
-	if !ok {
-		return
-	}
-	ctx.WithLock(root, func() {
-		ctx.Update(root, []types.PropertyChange{{Name: "overallStatus", Val: root.OverallStatus}})
-	})
 }
 
 // forward has vcsim answer. A panic in there is vcsim's, and ends the call, not the simulator.
@@ -164,15 +122,6 @@ func (f *front) forward(w http.ResponseWriter, r *http.Request, c *call) {
 		}
 	}()
 	f.service.ServeMux.ServeHTTP(w, c.request(r, c.body))
-}
-
-func (c *call) waits() bool { return c.method == "WaitForUpdatesEx" || c.method == "WaitForUpdates" }
-
-// cancelWait ends a long poll that nobody waits for: vcsim by itself would hold it for ever.
-func (f *front) cancelWait(r *http.Request, c *call) {
-	body := bytes.NewBufferString(`<Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body><CancelWaitForUpdates xmlns="urn:vim25">` +
-		`<_this type="PropertyCollector">` + c.this.Value + `</_this></CancelWaitForUpdates></Body></Envelope>`)
-	f.service.ServeMux.ServeHTTP(httptest.NewRecorder(), c.request(r, body.Bytes()))
 }
 
 // request is a request of the same client and session for vcsim itself, without the client's right to hang up.

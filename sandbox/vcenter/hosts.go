@@ -95,7 +95,7 @@ func taskOf(out *httptest.ResponseRecorder) reference {
 }
 
 func (f *front) announceHost(ref, task reference) {
-	f.folders.await(task)
+	await(f.service, task)
 	ctx := f.service.Context.For(f.service.Context.Map.Path)
 	host, ok := ctx.Map.Get(ref).(*simulator.HostSystem)
 	if !ok {
@@ -111,12 +111,9 @@ func (f *front) announceHost(ref, task reference) {
 
 // announceNewHost has container views look again: vcsim asks them before the host is in its cluster.
 func (f *front) announceNewHost(ref reference) {
-	task := f.folders.await(ref)
-	if task == nil {
-		return
-	}
+	result, ok := await(f.service, ref).result.(reference)
 	ctx := f.service.Context.For(f.service.Context.Map.Path)
-	if result, ok := task.Info.Result.(reference); ok {
+	if ok {
 		if host := ctx.Map.Get(result); host != nil {
 			ctx.Map.Put(host)
 		}

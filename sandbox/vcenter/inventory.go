@@ -99,7 +99,7 @@ func (i Inventory) create() (*simulator.Service, error) {
 		}
 	}
 	simulator.TaskDelay.MethodDelay = map[string]int{
-		"CloneVm":  int(i.CloneDelay.Milliseconds()),
+		"CloneVm":  int(i.CloneDelay.Milliseconds() / 2), // the front waits for the rest
 		"PowerOn":  int(i.PowerDelay.Milliseconds()),
 		"PowerOff": int(i.PowerDelay.Milliseconds()),
 		// Without this, nobody can read an object while a delayed task holds it.

@@ -54,7 +54,7 @@ func serve(i Inventory, cert, key string) error {
 		return err
 	}
 	address := Address{User: "administrator@vsphere.local", Password: "Pa$$-" + rand.Text()}
-	front := newFront(service, address.User, address.Password)
+	front := newFront(service, i.CloneDelay, address.User, address.Password)
 	sdk, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

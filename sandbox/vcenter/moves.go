@@ -12,7 +12,7 @@ func (f *front) announceMoved(c *call, ref reference) {
 		return
 	}
 	move, ok := request.Body.(*types.MoveIntoFolder_Task)
-	if task := f.folders.await(ref); !ok || task == nil || task.Info.Error != nil {
+	if !ok || await(f.service, ref).fault != nil {
 		return
 	}
 	ctx := f.service.Context.For(f.service.Context.Map.Path)

@@ -75,7 +75,8 @@ func (s *sessions) note(c *call, answer *httptest.ResponseRecorder) {
 			s.live[cookie.Value] = make(chan struct{})
 		}
 	}
-	if c.method == "Logout" && answer.Code == http.StatusOK {
+	if over, ok := s.live[sessionKey(c)]; ok && c.method == "Logout" && answer.Code == http.StatusOK {
+		close(over)
 		delete(s.live, sessionKey(c))
 	}
 }

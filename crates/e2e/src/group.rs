@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{Failure, Namespace, Sandbox, VCenter, eventually};
+use crate::{Failure, Namespace, Sandbox, VCenter, eventually, vm_group};
 
 /// How long anything may take. It is long because machines are slow and busy, not because Drover is.
 pub const SOON: Duration = Duration::from_mins(2);
@@ -34,23 +34,8 @@ impl<'a> Group<'a> {
 
     /// Declares the group, again if need be.
     pub fn apply(&self, spec: &Value) {
-        self.namespace
-            .apply(&Self::manifest(self.name(), spec).to_string())
-            .unwrap_or_else(|failure| panic!("{failure}"));
-    }
-
-    /// The group's manifest.
-    #[must_use]
-    pub fn manifest(name: &str, spec: &Value) -> Value {
-        let mut manifest = json!({
-            "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1",
-            "kind": "VmGroup",
-            "metadata": {"name": name},
-            "spec": {"cpu": 1, "memory": 1, "replicas": 2, "template": "vm-operator-template", "shutdown": {"graceSeconds": 0}},
-        });
-        let fields = spec.as_object().cloned().unwrap_or_default();
-        manifest["spec"].as_object_mut().expect("the spec is an object").extend(fields);
-        manifest
+        let manifest = vm_group(self.name(), spec).to_string();
+        self.namespace.apply(&manifest).unwrap_or_else(|failure| panic!("{failure}"));
     }
 
     /// The vCenter that it is in.

@@ -19,5 +19,5 @@ pub use eventually::eventually;
 pub use group::{Group, SOON};
 pub use operator::{Operator, binary};
 pub use program::{Failure, Program};
-pub use sandbox::{Namespace, Sandbox};
-pub use vcenter::VCenter;
+pub use sandbox::{Namespace, Sandbox, vm_group};
+pub use vcenter::{MachineCounts, VCenter};

@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{Failure, Program, VCenter};
 
@@ -177,6 +177,21 @@ impl Namespace {
         let shown = self.kubectl(&["get", kind, name, "-o", "json"])?;
         Ok(serde_json::from_str(&shown).expect("kubectl prints JSON when asked to"))
     }
+}
+
+/// A VmGroup of two small machines, with what else its spec says.
+#[must_use]
+pub fn vm_group(name: &str, spec: &Value) -> Value {
+    let mut group = json!({
+        "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1",
+        "kind": "VmGroup",
+        "metadata": {"name": name},
+        "spec": {"cpu": 1, "memory": 1, "replicas": 2, "template": "vm-operator-template", "shutdown": {"graceSeconds": 0}},
+    });
+    if let (Some(known), Some(more)) = (group["spec"].as_object_mut(), spec.as_object()) {
+        known.extend(more.clone());
+    }
+    group
 }
 
 /// Reads `export NAME='value'` lines. PATH is left as it is: programs are run by their full name here.

@@ -21,6 +21,15 @@ pub struct VCenter {
     control: String,
 }
 
+/// How many machines there are in which state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineCounts {
+    /// Powered on.
+    pub powered_on: u64,
+    /// On their way.
+    pub cloning: u64,
+}
+
 impl VCenter {
     /// The vCenter that the sandbox's environment describes under this number.
     pub(crate) fn from_environment(environment: &BTreeMap<String, String>, number: usize) -> Option<Self> {
@@ -59,11 +68,33 @@ impl VCenter {
         found.lines().map(ToOwned::to_owned).collect()
     }
 
+    /// How many machines there are in which state. It costs the vCenter next to nothing, and may be asked often.
+    #[must_use]
+    pub fn machine_counts(&self) -> MachineCounts {
+        let counts = self.control("GET", "/machines", &Value::Null).expect("machines can always be counted");
+        let count = |name: &str| counts[name].as_u64().expect("the control endpoint counts");
+        MachineCounts { powered_on: count("poweredOn"), cloning: count("cloning") }
+    }
+
     /// How often a SOAP method was called by clients whose name begins so.
     #[must_use]
     pub fn calls(&self, method: &str, client: &str) -> u64 {
-        let counts = self.control("GET", &format!("/calls?client={client}"), &Value::Null);
-        counts.expect("counts can always be read")["methods"][method].as_u64().unwrap_or(0)
+        self.counted(client)["methods"][method].as_u64().unwrap_or(0)
+    }
+
+    /// How many calls clients whose name begins so have made in all.
+    #[must_use]
+    pub fn all_calls(&self, client: &str) -> u64 {
+        self.counted(client)["total"].as_u64().unwrap_or(0)
+    }
+
+    /// Counts calls from 0 again.
+    pub fn forget_calls(&self) {
+        self.control("DELETE", "/calls", &Value::Null).expect("counts can always be reset");
+    }
+
+    fn counted(&self, client: &str) -> Value {
+        self.control("GET", &format!("/calls?client={client}"), &Value::Null).expect("counts can always be read")
     }
 
     /// Gives the vCenter a rule to misbehave by.

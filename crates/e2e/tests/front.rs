@@ -6,15 +6,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_e2e::{Sandbox, VCenter, eventually};
+use drover_e2e::{MachineCounts, Sandbox, VCenter, eventually};
 use serde_json::{Value, json};
+use vim25::{
+    Client, Collector, Credentials, Inventory, Settings, Trust,
+    enums::TaskInfoState,
+    methods::CloneVMTask,
+    props::task,
+    types::{VirtualMachineCloneSpec, VirtualMachineRelocateSpec},
+};
 
 const TEMPLATE: &str = "/DC0/vm/vm-operator/vm-operator-template";
 const SOON: Duration = Duration::from_mins(1);
 
 /// One vCenter for each test, and one more that is nobody's.
 fn sandbox() -> &'static Sandbox {
-    Sandbox::shared(&["--vcenters=14", "--clone-delay=1s"])
+    Sandbox::shared(&["--vcenters=15", "--clone-delay=1s"])
 }
 
 fn clone(vcenter: &VCenter, name: &str, folder: &str) -> Result<String, drover_e2e::Failure> {
@@ -39,6 +46,62 @@ fn a_clone_takes_as_long_as_the_flag_says() {
     clone(&vcenter, "slow", "/DC0/vm/vm-operator").unwrap();
     assert!(began.elapsed() >= Duration::from_secs(1));
     assert!(vcenter.machines().contains(&"/DC0/vm/vm-operator/slow".to_owned()));
+}
+
+/// A clone that is to end powered on.
+async fn powered_on_clone(client: &Client, name: &str, host: &str) -> CloneVMTask {
+    let inventory = Inventory::new(client.clone());
+    let datacenter = inventory.default_datacenter().await.unwrap();
+    let location = VirtualMachineRelocateSpec {
+        pool: Some(inventory.default_resource_pool(&datacenter).await.unwrap()),
+        host: Some(inventory.find(None, host).await.unwrap()),
+        ..Default::default()
+    };
+    CloneVMTask {
+        this: inventory.find(None, TEMPLATE).await.unwrap(),
+        folder: inventory.find(None, "/DC0/vm/vm-operator").await.unwrap(),
+        name: name.to_owned(),
+        spec: VirtualMachineCloneSpec { location, power_on: true, ..Default::default() },
+    }
+}
+
+fn tasks(vcenter: &VCenter, object: &str) -> Vec<String> {
+    let listed = vcenter.govc(&["object.collect", "-s", object, "recentTask"]).unwrap();
+    listed.trim().split(',').map(ToOwned::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_clone_that_powers_on_is_one_task_which_ends_when_the_machine_is_on() {
+    let vcenter = sandbox().own_vcenter();
+    let trust = Trust::Authorities(std::fs::read(&vcenter.ca_file).unwrap());
+    let credentials = Credentials::password(&vcenter.user, &vcenter.password);
+    let settings = Settings { trust, ..Settings::default() };
+    let client = Client::new(vcenter.host.parse().unwrap(), credentials, settings).unwrap();
+    let (collector, _updates) = Collector::start(client.clone());
+    let counts = |powered_on, cloning| MachineCounts { powered_on, cloning };
+    let before = tasks(&vcenter, "TaskManager:TaskManager");
+
+    let twin = powered_on_clone(&client, "twin", "DC0_C0_H1").await;
+    let (first, second) = (client.call(&twin).await.unwrap(), client.call(&twin).await.unwrap());
+    let state = client.property(&first, task::INFO_STATE).await.unwrap();
+    assert_eq!((state, vcenter.machine_counts()), (Some(TaskInfoState::Running), counts(0, 2)));
+    let both = [&first, &second].map(|task| format!("Task:{}", task.value()));
+    for object in ["TaskManager:TaskManager", TEMPLATE] {
+        let mut listed = tasks(&vcenter, object);
+        listed.retain(|task| !before.contains(task));
+        assert_eq!(listed, both, "{object}");
+    }
+    let ended = collector.follow(&first).await.unwrap();
+    assert!(ended.result.is_some() && vcenter.machine_counts().powered_on == 1, "{ended:?}");
+    let refused = collector.follow(&second).await.unwrap_err();
+    assert!(refused.fault().unwrap().is_named("DuplicateName"), "{refused}");
+
+    vcenter.govc(&["host.maintenance.enter", "/DC0/host/DC0_C0/DC0_C0_H2"]).unwrap();
+    let dark = powered_on_clone(&client, "dark", "DC0_C0_H2").await;
+    let failed = collector.follow(&client.call(&dark).await.unwrap()).await.unwrap_err();
+    assert!(failed.fault().unwrap().is_named("InvalidState"), "{failed}");
+    assert!(vcenter.machines().contains(&"/DC0/vm/vm-operator/dark".to_owned()), "what can't be powered on stays");
+    assert_eq!(vcenter.machine_counts(), counts(1, 0));
 }
 
 #[test]

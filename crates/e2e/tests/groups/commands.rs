@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use drover_e2e::{Group, Sandbox};
+use drover_e2e::{Group, Sandbox, vm_group};
 use serde_json::json;
 
 use crate::sandbox;
@@ -51,7 +51,7 @@ fn a_plan_says_what_would_be_done_and_does_none_of_it() {
     let namespace = sandbox.namespace("planned");
     let file = sandbox.dir().join("planned.json");
     let plan = |spec: &serde_json::Value| {
-        let mut manifest = Group::manifest("planned", spec);
+        let mut manifest = vm_group("planned", spec);
         manifest["metadata"]["namespace"] = json!("planned");
         std::fs::write(&file, manifest.to_string()).unwrap();
         let output = drover(sandbox, &["plan", "-f", file.to_str().unwrap()], ("UNUSED", ""));
@@ -82,7 +82,7 @@ fn a_plan_says_what_would_be_done_and_does_none_of_it() {
         (json!({"template": "nowhere"}), "spec.template: there is no VirtualMachine \"nowhere\" in /DC0"),
         (json!({"cpu": 0}), "spec.cpu is 0: give 1 to 768"),
     ] {
-        std::fs::write(&file, Group::manifest("planned", &spec).to_string()).unwrap();
+        std::fs::write(&file, vm_group("planned", &spec).to_string()).unwrap();
         let output = drover(sandbox, &["plan", "-f", file.to_str().unwrap()], ("UNUSED", ""));
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && stderr.contains(said) && stderr.lines().count() == 1, "{stderr}");

@@ -37,15 +37,16 @@ fn machines_are_cloned_and_listed() {
 #[test]
 fn a_folder_is_watched() {
     let vcenter = sandbox().own_vcenter();
-    let mut watch = Watch::start(&vcenter, 4);
+    let mut watch = Watch::start(&vcenter, 5);
     watch.expect("vm-operator-template is poweredOff");
     vcenter.govc(&["vm.clone", "-vm", "vm-operator-template", "-folder", FOLDER, "-on=false", "seen"]).unwrap();
     watch.expect("seen is poweredOff");
     vcenter.govc(&["vm.power", "-on", &path("seen")]).unwrap();
     watch.expect("seen is poweredOn");
-    vcenter.govc(&["vm.destroy", &path("seen")]).unwrap();
-    // Destroying it powers it off first, which is the fourth thing to tell.
+    vcenter.govc(&["vm.power", "-off", "-force", &path("seen")]).unwrap();
     watch.expect("seen is poweredOff");
+    vcenter.govc(&["vm.destroy", &path("seen")]).unwrap();
+    watch.expect("seen is gone");
     watch.end();
 }
 
