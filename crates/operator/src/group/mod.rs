@@ -33,7 +33,7 @@ use diary::Diaries;
 use memory::View;
 pub use preview::preview;
 pub use source::Unusable;
-use source::{Base, Found, Source};
+use source::{Found, Source};
 pub use works::Works;
 
 const FINALIZER: &str = "vm.codeconnect.vmworld.com/finalizer";
@@ -164,7 +164,7 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Turn {
     let mut decision = decide(site, group, desired, &found);
     let mut trouble = Trouble::None;
     if decision.lacks_source {
-        match find_source(site, group, &found.base).await {
+        match find_source(site, group, &found).await {
             Ok(source) => {
                 found.source = Some(source);
                 remember(site, group, desired, &found);
@@ -279,7 +279,7 @@ async fn dereference(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Res
         return Ok(found.clone());
     }
     let base = source::base(&site.live.inventory, &group.spec).await?;
-    let template = source::template(&site.live.inventory, &base, &group.spec.template).await.ok();
+    let template = source::find_template(&site.live.inventory, &base, &group.spec.template).await.ok();
     let found = Found { base, template, source: None };
     remember(site, group, desired, &found);
     Ok(found)
@@ -289,9 +289,9 @@ fn remember(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) 
     site.live.works().group(&desired.uid).found = Some((group.metadata.generation.unwrap_or(0), found.clone()));
 }
 
-async fn find_source(site: &Site<'_>, group: &VmGroup, base: &Base) -> Result<Source, Unusable> {
+async fn find_source(site: &Site<'_>, group: &VmGroup, found: &Found) -> Result<Source, Unusable> {
     let secrets: Api<Secret> = Api::namespaced(site.context.kube.clone(), &group.namespace().unwrap_or_default());
-    source::source(&site.live.client, &site.live.inventory, Some(&secrets), base, &group.spec).await
+    source::source(site.live, Some(&secrets), &found.base, found.template.clone(), &group.spec).await
 }
 
 /// A plan for when vCenter can't be looked at.

@@ -35,7 +35,7 @@ pub async fn preview(
     desired: &Desired,
 ) -> Result<Preview, Unusable> {
     let base = source::base(&live.inventory, &group.spec).await?;
-    let source = source::source(&live.client, &live.inventory, secrets, &base, &group.spec).await?;
+    let source = source::source(live, secrets, &base, None, &group.spec).await?;
     let now = Timestamp::now();
     let mirror = live.mirror();
     let template = Some(source.template.reference());

@@ -9,16 +9,16 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use vim25::{
     Client, Inventory, LookupError, ManagedObject, ManagedObjectReference,
-    enums::HostSystemConnectionState,
-    props::{cluster_compute_resource, host_system, resource_pool, virtual_machine},
+    props::{cluster_compute_resource, resource_pool, virtual_machine},
     refs::{
         ClusterComputeResourceRef, DatacenterRef, DatastoreRef, FolderRef, HostSystemRef, ResourcePoolRef,
         VirtualMachineRef, VirtualMachineSnapshotRef,
     },
-    types::{PropertySpec, VirtualDeviceConfigSpec},
+    types::VirtualDeviceConfigSpec,
 };
 
 use super::networks;
+use crate::vcenter::{Live, host::Host};
 
 /// The folder that the seed operator's users make for it.
 const DEFAULT_FOLDER: &str = "vm-operator";
@@ -87,14 +87,18 @@ pub async fn base(inventory: &Inventory, spec: &VmGroupSpec) -> Result<Base, Unu
 }
 
 pub async fn source(
-    client: &Client,
-    inventory: &Inventory,
+    live: &Live,
     secrets: Option<&Api<Secret>>,
     base: &Base,
+    template: Option<VirtualMachineRef>,
     spec: &VmGroupSpec,
 ) -> Result<Source, Unusable> {
     let below = Some(base.datacenter.reference());
-    let template = template(inventory, base, &spec.template).await?;
+    let (client, inventory) = (&live.client, &live.inventory);
+    let template = match template {
+        Some(template) => template,
+        None => find_template(inventory, base, &spec.template).await?,
+    };
     let placement = &spec.placement;
     let datastore = match &placement.datastore {
         Some(name) => {
@@ -103,7 +107,7 @@ pub async fn source(
         None => None,
     };
     let pool = pool(client, inventory, base, spec).await?;
-    let (hosts, names_hosts) = hosts(client, inventory, below, &pool, spec).await?;
+    let (hosts, names_hosts) = hosts(live, below, &pool, spec).await?;
     let (user_data, metadata) = match &spec.guest.cloud_init {
         Some(cloud_init) => {
             (text(secrets, cloud_init.user_data.as_ref()).await?, text(secrets, cloud_init.metadata.as_ref()).await?)
@@ -124,7 +128,7 @@ pub async fn source(
 }
 
 /// The template that a group names.
-pub async fn template(inventory: &Inventory, base: &Base, name: &str) -> Result<VirtualMachineRef, Unusable> {
+pub async fn find_template(inventory: &Inventory, base: &Base, name: &str) -> Result<VirtualMachineRef, Unusable> {
     if let Some(moref) = name.strip_prefix("moref:") {
         return Ok(VirtualMachineRef::new(moref));
     }
@@ -158,27 +162,27 @@ async fn pool(
 
 /// The hosts that machines can be put on, and whether clones have to say which.
 async fn hosts(
-    client: &Client,
-    inventory: &Inventory,
+    live: &Live,
     below: Option<&ManagedObjectReference>,
     pool: &ResourcePoolRef,
     spec: &VmGroupSpec,
 ) -> Result<(Vec<HostSystemRef>, bool), Unusable> {
     let mut named = Vec::new();
     for name in &spec.placement.hosts {
-        named.push(inventory.find(below, name).await.map_err(|error| Unusable::Lookup("placement.hosts", error))?);
+        named.push(live.inventory.find(below, name).await.map_err(|error| Unusable::Lookup("placement.hosts", error))?);
     }
     if !named.is_empty() {
         return Ok((named, true));
     }
     let failed = |error: vim25::Error| Unusable::Lookup("placement.resourcePool", error.into());
-    let Some(owner) = client.property(pool, resource_pool::OWNER).await.map_err(failed)? else {
+    let Some(owner) = live.client.property(pool, resource_pool::OWNER).await.map_err(failed)? else {
         return Ok((Vec::new(), false));
     };
-    let hosts = usable_hosts(inventory, owner.reference()).await.map_err(failed)?;
+    let hosts = usable_hosts(live, owner.reference());
     let chooses = match ClusterComputeResourceRef::try_from(owner.reference().clone()) {
         Ok(cluster) => {
-            let enabled = client.property(&cluster, cluster_compute_resource::CONFIGURATION_DRS_CONFIG_ENABLED).await;
+            let enabled =
+                live.client.property(&cluster, cluster_compute_resource::CONFIGURATION_DRS_CONFIG_ENABLED).await;
             enabled.map_err(failed)?.unwrap_or(false)
         }
         Err(_) => false,
@@ -187,18 +191,16 @@ async fn hosts(
 }
 
 /// The hosts of a cluster, or the lone host, that take machines now.
-async fn usable_hosts(inventory: &Inventory, owner: &ManagedObjectReference) -> vim25::Result<Vec<HostSystemRef>> {
-    let state = host_system::RUNTIME_CONNECTION_STATE;
-    let maintenance = host_system::RUNTIME_IN_MAINTENANCE_MODE;
-    let mut usable = Vec::new();
-    for mut host in inventory.retrieve(Some(owner), PropertySpec::of(&[&state, &maintenance])).await? {
-        let is_connected = host.take(state)? == Some(HostSystemConnectionState::Connected);
-        if is_connected && host.take(maintenance)? != Some(true) {
-            usable.push(HostSystemRef::try_from(host.obj)?);
-        }
-    }
+fn usable_hosts(live: &Live, owner: &ManagedObjectReference) -> Vec<HostSystemRef> {
+    let mirror = live.mirror();
+    let is_usable = |host: &Host| {
+        let is_connected = host.connection.as_deref() == Some("connected");
+        host.parent.as_ref() == Some(owner) && is_connected && host.in_maintenance != Some(true)
+    };
+    let usable = mirror.hosts.iter().filter(|(_, host)| is_usable(host)).map(|(reference, _)| reference.clone());
+    let mut usable: Vec<_> = usable.filter_map(|host| HostSystemRef::try_from(host).ok()).collect();
     usable.sort();
-    Ok(usable)
+    usable
 }
 
 async fn snapshot(

@@ -30,6 +30,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const A_WHILE: Duration = Duration::from_secs(1);
 /// How long to wait before a call is made again that failed for a reason that passes.
 const MOMENTS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(200)];
+/// A change seldom comes alone. Those that follow within this time come with one answer, instead of one each.
+const FOLLOW_UP: Duration = Duration::from_millis(25);
 const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
 /// Runs until the handle or the stream is dropped.
@@ -151,6 +153,7 @@ impl Loop {
             }
             if !updates.is_empty() {
                 self.send(Event::Updates(updates)).await?;
+                sleep(FOLLOW_UP).await;
             }
             self.uninstall_finished(remote).await?;
             behind = truncated;
