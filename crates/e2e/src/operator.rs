@@ -6,7 +6,7 @@ use std::{
     process::{Child, Stdio},
 };
 
-use crate::{Program, Sandbox, VCenter};
+use crate::{Program, Sandbox, VCenter, process};
 
 /// A running operator, ended when dropped. Its log is beside those of the sandbox.
 #[derive(Debug)]
@@ -23,6 +23,15 @@ impl Operator {
         command.arg("--log").arg(log).arg("--").arg(binary());
         command.env("VC_HOST", &vcenter.host).env("VC_USER", &vcenter.user).env("VC_PASS", &vcenter.password);
         Ok(Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
+    }
+}
+
+impl Operator {
+    /// How many bytes of memory it holds.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        let operator = process::child_of(self.0.id()).expect("the operator runs");
+        process::memory(operator).expect("the operator runs")
     }
 }
 
