@@ -70,6 +70,15 @@ impl Operator {
     }
 }
 
+impl Operator {
+    /// How many bytes of memory it holds.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        let operator = process::child_of(self.0.id()).expect("the operator runs");
+        process::memory(operator).expect("the operator runs")
+    }
+}
+
 impl Drop for Operator {
     /// Kills it without a word, as a node that fails does.
     fn drop(&mut self) {

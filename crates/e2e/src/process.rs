@@ -63,3 +63,23 @@ pub fn signal(pid: u32, name: &str) {
     let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status();
     assert!(sent.is_ok_and(|status| status.success()), "the process {pid} is there to be sent {name}");
 }
+
+/// A child of a process.
+#[must_use]
+pub fn child_of(pid: u32) -> Option<u32> {
+    let all = fs::read_dir("/proc").expect("processes are looked up in /proc").flatten();
+    let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.find(|child| status(*child, "PPid:") == Some(pid.into()))
+}
+
+/// How many bytes of memory a process holds.
+#[must_use]
+pub fn memory(pid: u32) -> Option<u64> {
+    status(pid, "VmRSS:").map(|kilobytes| kilobytes * 1024)
+}
+
+/// A number of a process's status.
+fn status(pid: u32, name: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
+}

@@ -1,0 +1,105 @@
+//! What is promised about groups, measured on the sandbox with the released operator. Fails when a promise isn't kept.
+//!
+//! `cargo bench -p drover-e2e --bench groups -- drift` runs one of them.
+
+mod peers;
+mod promise;
+mod site;
+
+use std::{process::ExitCode, thread, time::Duration};
+
+use promise::Promises;
+use site::{OPERATOR, Site};
+
+/// How long the sandbox's vCenter takes to clone a machine, where that matters.
+const CLONE: Duration = Duration::from_secs(3);
+const AT_ONCE: &str = "--clone-delay=0s";
+const IN_3_S: &str = "--clone-delay=3s";
+/// What may come on top of what vCenter itself takes.
+const SURCHARGE: f64 = 1.15;
+/// The operator has vCenter make so many machines at a time: 8 on each of the sandbox's 4 hosts.
+const AT_A_TIME: u32 = 32;
+
+type Benchmark = fn(&mut Promises);
+
+const ALL: [(&str, Benchmark); 6] = [
+    ("thirty", thirty_machines),
+    ("groups", ten_groups),
+    ("drift", a_hundred_machines),
+    ("five-hundred", five_hundred_machines),
+    ("two-thousand", two_thousand_machines),
+    ("peers", peers_with_thirty_machines),
+];
+
+fn main() -> ExitCode {
+    // Cargo gives `--bench`; all other words are names.
+    let words: Vec<_> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    if let Some(unknown) = words.iter().find(|word| ALL.iter().all(|(name, _)| name != word)) {
+        eprintln!("there is no benchmark {unknown}, but {}", ALL.map(|(name, _)| name).join(", "));
+        return ExitCode::FAILURE;
+    }
+    let mut promises = Promises::default();
+    for (name, benchmark) in ALL {
+        if words.is_empty() || words.iter().any(|word| word == name) {
+            benchmark(&mut promises);
+        }
+    }
+    promises.verdict()
+}
+
+fn thirty_machines(promises: &mut Promises) {
+    let site = Site::new("thirty", &[IN_3_S]);
+    site.vcenter().forget_calls();
+    let made = site.declare(&[("web", 30)], 4 * CLONE);
+    promises.time("30 machines in one group", made.took, CLONE.mul_f64(SURCHARGE));
+    site.rest();
+    promises.count("calls for 30 machines", site.vcenter().all_calls(OPERATOR), 60);
+
+    let minute = Duration::from_mins(1);
+    site.vcenter().forget_calls();
+    thread::sleep(minute);
+    // The long poll is renewed every 5 minutes, perhaps in this one.
+    promises.count("calls in a minute at rest", site.vcenter().all_calls(OPERATOR), 1);
+}
+
+fn ten_groups(promises: &mut Promises) {
+    let site = Site::new("groups", &[IN_3_S]);
+    let names: Vec<_> = (0..10).map(|n| format!("web-{n}")).collect();
+    let groups: Vec<_> = names.iter().map(|name| (name.as_str(), 3)).collect();
+    let made = site.declare(&groups, 4 * CLONE);
+    promises.time("10 groups of 3 machines", made.took, CLONE.mul_f64(SURCHARGE));
+}
+
+fn a_hundred_machines(promises: &mut Promises) {
+    let site = Site::new("hundred", &[AT_ONCE]);
+    site.declare(&[("web", 100)], Duration::from_mins(1)).took.expect("a hundred machines are made within a minute");
+    site.rest();
+    promises.memory("memory at 100 machines", site.operator.memory(), 25);
+    promises.time("a power-off put right, at 100", site.heal_a_power_off(), Duration::from_secs(1));
+}
+
+fn five_hundred_machines(promises: &mut Promises) {
+    let site = Site::new("five-hundred", &[IN_3_S]);
+    let limit = CLONE * 500_u32.div_ceil(AT_A_TIME);
+    let made = site.declare(&[("web", 500)], 3 * limit);
+    promises.time("500 machines in one group", made.took, limit.mul_f64(SURCHARGE));
+    promises.count("clones at once for them", made.at_once, AT_A_TIME);
+}
+
+fn two_thousand_machines(promises: &mut Promises) {
+    let site = Site::new("two-thousand", &[AT_ONCE]);
+    site.declare(&[("web", 2000)], Duration::from_mins(3))
+        .took
+        .expect("two thousand machines are made within 3 minutes");
+    site.rest();
+    promises.memory("memory at 2000 machines", site.operator.memory(), 60);
+}
+
+/// What people would do instead, and what nobody can do better.
+fn peers_with_thirty_machines(promises: &mut Promises) {
+    let sandbox = site::start("bare-calls", &[IN_3_S]);
+    promises.peer("30 bare calls to clone", peers::bare_calls(&sandbox, 30, 4 * CLONE));
+    drop(sandbox);
+    let sandbox = site::start("govc", &[IN_3_S]);
+    promises.peer("30 machines with 30 govc at once", Some(peers::govc(&sandbox, 30)));
+}

@@ -1,0 +1,119 @@
+//! A sandbox with the operator on it, and a clock.
+
+use std::{
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+
+use drover_e2e::{MachineCounts, Namespace, Operator, Sandbox, VCenter, vm_group};
+use serde_json::json;
+
+/// What the operator calls itself to vCenter.
+pub const OPERATOR: &str = "drover";
+/// How often the witness looks: often enough for a hundredth of a second, rarely enough to take no part.
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// A sandbox of its own for a benchmark, with an operator that has nothing to do yet.
+pub struct Site {
+    // Ended before the sandbox that it runs on.
+    pub operator: Operator,
+    namespace: Namespace,
+    sandbox: Sandbox,
+}
+
+impl Site {
+    pub fn new(name: &str, flags: &[&str]) -> Self {
+        let sandbox = start(name, flags);
+        sandbox.install_kinds();
+        let namespace = sandbox.namespace("bench");
+        let operator = Operator::start(&sandbox, sandbox.vcenter()).expect("the operator can be started");
+        let site = Self { operator, namespace, sandbox };
+        site.rest();
+        site
+    }
+
+    pub fn vcenter(&self) -> &VCenter {
+        self.sandbox.vcenter()
+    }
+
+    /// Declares groups, and measures from the end of `kubectl apply` until all their machines are powered on.
+    pub fn declare(&self, groups: &[(&str, u32)], patience: Duration) -> Made {
+        let items: Vec<_> =
+            groups.iter().map(|(name, replicas)| vm_group(name, &json!({"replicas": replicas}))).collect();
+        let manifest = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        self.namespace.apply(&manifest.to_string()).unwrap_or_else(|failure| panic!("{failure}"));
+        let all: u64 = groups.iter().map(|(_, replicas)| u64::from(*replicas)).sum();
+        let mut at_once = 0;
+        let took = witness(self.vcenter(), patience, |counts| {
+            at_once = at_once.max(counts.cloning);
+            counts.powered_on == all
+        });
+        Made { took, at_once }
+    }
+
+    /// Powers a machine off, and measures from then until it is powered on again.
+    pub fn heal_a_power_off(&self) -> Option<Duration> {
+        let all = self.vcenter().machine_counts().powered_on;
+        let machines = self.vcenter().machines();
+        let machine = machines.iter().find(|path| path.contains("-replica-")).expect("the group has machines").clone();
+        let vcenter = self.vcenter().clone();
+        let saboteur = thread::spawn(move || vcenter.govc(&["vm.power", "-off", "-force", &machine]));
+        let patience = Duration::from_secs(20);
+        let helped = || self.vcenter().calls("PowerOnVM_Task", OPERATOR);
+        let before = helped();
+        // The operator may be faster than a glance.
+        let off = witness(self.vcenter(), patience, |counts| counts.powered_on < all || helped() > before);
+        off.expect("the machine is powered off");
+        let healed = witness(self.vcenter(), patience, |counts| counts.powered_on == all);
+        saboteur.join().expect("it does not panic").expect("the machine could be powered off");
+        healed
+    }
+
+    /// Waits until the operator has nothing more to ask of vCenter. One that never rests is waited for no longer than a minute.
+    pub fn rest(&self) {
+        let mut before = 0;
+        for _ in 0..30 {
+            thread::sleep(Duration::from_secs(2));
+            let now = self.vcenter().all_calls(OPERATOR);
+            if now == before && now > 0 {
+                return;
+            }
+            before = now;
+        }
+        assert!(before > 0, "the operator does not reach vCenter: its log is {}", self.operator_log().display());
+    }
+
+    fn operator_log(&self) -> PathBuf {
+        self.sandbox.dir().join("log/drover.log")
+    }
+}
+
+/// How machines were made.
+pub struct Made {
+    /// `None` if they weren't within the time that was given.
+    pub took: Option<Duration>,
+    /// The most clones that were under way at once.
+    pub at_once: u64,
+}
+
+/// How long it takes until the machines are as wanted.
+pub fn witness(
+    vcenter: &VCenter,
+    patience: Duration,
+    mut wanted: impl FnMut(MachineCounts) -> bool,
+) -> Option<Duration> {
+    let began = Instant::now();
+    while !wanted(vcenter.machine_counts()) {
+        if began.elapsed() > patience {
+            return None;
+        }
+        thread::sleep(GLANCE);
+    }
+    Some(began.elapsed())
+}
+
+/// A sandbox for one benchmark.
+pub fn start(name: &str, flags: &[&str]) -> Sandbox {
+    Sandbox::start(name, flags).unwrap_or_else(|failure| panic!("{failure}"))
+}
