@@ -68,14 +68,12 @@ impl Operator {
             thread::sleep(Duration::from_millis(50));
         }
     }
-}
 
-impl Operator {
     /// How many bytes of memory it holds.
     #[must_use]
     pub fn memory(&self) -> u64 {
-        let operator = process::child_of(self.0.id()).expect("the operator runs");
-        process::memory(operator).expect("the operator runs")
+        let memory = process::children(self.keeper.id()).into_iter().find_map(process::memory);
+        memory.expect("the operator runs")
     }
 }
 

@@ -24,12 +24,7 @@ pub fn of_program(dir: &Path, program: &str) -> Vec<u32> {
 /// The processes that a process has started.
 #[must_use]
 pub fn children(parent: u32) -> Vec<u32> {
-    let is_child = |pid: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // After the name, which may hold anything, come the state and the parent.
-        let after = stat.rsplit_once(')').map(|(_, after)| after.split_whitespace());
-        after.and_then(|mut fields| fields.nth(1)?.parse().ok()) == Some(parent)
-    };
+    let is_child = |pid: &u32| status(*pid, "PPid:") == Some(parent.into());
     running().into_iter().filter(is_child).collect()
 }
 
@@ -62,14 +57,6 @@ pub fn assert_all_end(dir: &Path) {
 pub fn signal(pid: u32, name: &str) {
     let sent = Command::new("kill").args(["-s", name, &pid.to_string()]).status();
     assert!(sent.is_ok_and(|status| status.success()), "the process {pid} is there to be sent {name}");
-}
-
-/// A child of a process.
-#[must_use]
-pub fn child_of(pid: u32) -> Option<u32> {
-    let all = fs::read_dir("/proc").expect("processes are looked up in /proc").flatten();
-    let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.find(|child| status(*child, "PPid:") == Some(pid.into()))
 }
 
 /// How many bytes of memory a process holds.
