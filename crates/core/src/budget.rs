@@ -154,6 +154,14 @@ impl<G: Ord + Clone, K: Ord + Clone, H: Ord + Clone> Budget<G, K, H> {
         self.under_way.len()
     }
 
+    /// How many operations a host has before it, those under way included.
+    #[must_use]
+    pub fn load_of(&self, host: &H) -> usize {
+        let lanes = self.lines.values().filter_map(|line| line.lanes.get(&Some(host.clone())));
+        let under_way = self.under_way.values().filter(|operation| operation.host.as_ref() == Some(host));
+        lanes.map(|lane| lane.by_arrival.len()).sum::<usize>() + under_way.count()
+    }
+
     /// How many operations wait.
     #[must_use]
     pub fn queued(&self) -> usize {

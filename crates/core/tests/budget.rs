@@ -42,6 +42,16 @@ fn no_more_is_under_way_than_the_limits_allow() {
 }
 
 #[test]
+fn a_host_has_before_it_what_waits_and_what_is_under_way() {
+    let mut budget = Queue::new(limits(10, 1));
+    for number in 0..3 {
+        budget.enqueue(number, ("clone", number), Some(0));
+    }
+    assert_eq!(admit_all(&mut budget).len(), 1);
+    assert_eq!((budget.load_of(&0), budget.load_of(&1)), (3, 0));
+}
+
+#[test]
 fn what_waits_for_a_host_holds_up_nothing_else_of_its_group() {
     let mut budget = Queue::new(limits(10, 1));
     budget.enqueue(BIG, ("clone", 0), Some(0));

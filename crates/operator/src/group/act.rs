@@ -15,7 +15,7 @@ use vim25::{
         RenameTask, ShutdownGuest, SuspendVMTask,
     },
     props,
-    refs::{FolderRef, TaskRef, VirtualMachineRef},
+    refs::{FolderRef, HostSystemRef, TaskRef, VirtualMachineRef},
     types::{OptionValue, VirtualMachineCloneSpec, VirtualMachineConfigSpec, VirtualMachineRelocateSpec},
 };
 
@@ -55,10 +55,9 @@ impl Scene {
         (self.desired.namespace.clone(), self.desired.name.clone())
     }
 
-    /// The host that an action loads: only clones weigh on one.
-    pub fn loads(&self, action: &Action) -> Option<ManagedObjectReference> {
-        let Action::Clone(slot) = action else { return None };
-        self.source.as_ref()?.host(*slot).map(|host| host.reference().clone())
+    /// The hosts that a clone can go to.
+    pub fn hosts(&self) -> &[HostSystemRef] {
+        self.source.as_ref().map_or(&[], |source| &source.hosts)
     }
 
     /// Whoever has the name that an action wants, and isn't the group's: in words for a person.
@@ -76,7 +75,8 @@ impl Scene {
         (!is_ours).then(|| format!("{name}: {found}"))
     }
 
-    pub async fn submit(&self, action: &Action) -> Result<Submitted> {
+    /// Has vCenter begin with an action. A clone weighs on a host, and goes to it where nothing in vCenter chooses one.
+    pub async fn submit(&self, action: &Action, host: Option<&HostSystemRef>) -> Result<Submitted> {
         let task = match action {
             Action::CreateFolder => return self.create_folder().await,
             Action::DestroyFolder => {
@@ -89,7 +89,7 @@ impl Scene {
                 self.client.call(&DestroyTask { this: folder.clone().into() }).await
             }
             Action::Clone(slot) => match (&self.folder, &self.source) {
-                (Some(folder), Some(source)) => self.clone(*slot, folder, source).await,
+                (Some(folder), Some(source)) => self.clone(*slot, folder, source, host).await,
                 // The next plan has both, or says what is missing.
                 _ => return Ok(Submitted::Done),
             },
@@ -124,7 +124,13 @@ impl Scene {
         }
     }
 
-    async fn clone(&self, slot: Slot, folder: &FolderRef, source: &Source) -> Result<TaskRef> {
+    async fn clone(
+        &self,
+        slot: Slot,
+        folder: &FolderRef,
+        source: &Source,
+        host: Option<&HostSystemRef>,
+    ) -> Result<TaskRef> {
         let name = names::member(&self.desired.name, &self.desired.uid, slot);
         let mut config = config(self.desired.hardware);
         config.extra_config = self.keys(slot, &name, source);
@@ -132,7 +138,7 @@ impl Scene {
         let location = VirtualMachineRelocateSpec {
             pool: Some(source.pool.clone()),
             datastore: source.datastore.clone(),
-            host: source.host(slot).filter(|_| source.names_hosts).cloned(),
+            host: host.filter(|_| source.names_hosts).cloned(),
             disk_move_type: source.snapshot.as_ref().map(|_| "createNewChildDiskBacking".to_owned()),
             ..Default::default()
         };

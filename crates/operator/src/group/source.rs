@@ -4,7 +4,6 @@ use drover_api::{
     VmGroupSpec,
     vmgroup::{CloneMode, Text},
 };
-use drover_core::names::Slot;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use vim25::{
@@ -56,13 +55,6 @@ pub struct Source {
     pub cards: Vec<VirtualDeviceConfigSpec>,
     pub user_data: Option<String>,
     pub metadata: Option<String>,
-}
-
-impl Source {
-    /// The host of a slot's machine. Where vCenter chooses another, the work is still spread as evenly.
-    pub fn host(&self, slot: Slot) -> Option<&HostSystemRef> {
-        self.hosts.get(slot.0 as usize % self.hosts.len().max(1))
-    }
 }
 
 /// Why something that the group names can't be used, as a sentence that names the field.

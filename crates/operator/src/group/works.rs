@@ -1,19 +1,20 @@
 //! What is done to a vCenter, each thing in its turn: one fair queue for all groups, and what is under way.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     hash::{BuildHasher, RandomState},
     sync::Arc,
 };
 
 use drover_core::{
     Action,
-    budget::{Budget, Limits, Ticket},
+    budget::{Admitted, Budget, Limits, Ticket},
     faults::NextStep,
     group::Timestamp,
+    names::Slot,
 };
 use tracing::{info, warn};
-use vim25::{Error, ManagedObjectReference};
+use vim25::{Error, ManagedObject, ManagedObjectReference, refs::HostSystemRef};
 
 use super::{
     act::{Scene, Submitted},
@@ -42,6 +43,8 @@ pub struct Group {
     pub found: Option<(i64, Found)>,
     /// What its actions need to know, as of the last plan.
     scene: Option<Arc<Scene>>,
+    /// Which host each clone that waits is for.
+    hosts: BTreeMap<Slot, HostSystemRef>,
 }
 
 /// An action whose turn it is.
@@ -51,6 +54,8 @@ struct Errand {
     group: String,
     action: Action,
     scene: Arc<Scene>,
+    /// The host that a clone goes to.
+    host: Option<HostSystemRef>,
 }
 
 impl Default for Works {
@@ -73,10 +78,24 @@ impl Works {
     pub fn order(&mut self, scene: Scene, actions: &[Action]) {
         let uid = scene.desired.uid.clone();
         self.budget.retain(&uid, |action| actions.contains(action));
+        let mut before = std::mem::take(&mut self.group(&uid).hosts);
+        let mut hosts = BTreeMap::new();
         for action in actions {
-            self.budget.enqueue(uid.clone(), action.clone(), scene.loads(action));
+            let mut host = None;
+            if let Action::Clone(slot) = action {
+                host = before.remove(slot).or_else(|| self.least_loaded(scene.hosts()));
+                hosts.extend(host.clone().map(|host| (*slot, host)));
+            }
+            self.budget.enqueue(uid.clone(), action.clone(), host.map(Into::into));
         }
-        self.group(&uid).scene = Some(Arc::new(scene));
+        let group = self.group(&uid);
+        group.hosts = hosts;
+        group.scene = Some(Arc::new(scene));
+    }
+
+    /// The host with the least before it.
+    fn least_loaded(&self, hosts: &[HostSystemRef]) -> Option<HostSystemRef> {
+        hosts.iter().min_by_key(|host| self.budget.load_of(host.reference())).cloned()
     }
 
     /// Forgets a group that is gone.
@@ -130,7 +149,9 @@ impl Works {
                 continue;
             };
             group.memory.begin(admitted.operation.clone());
-            return Some(Errand { ticket: admitted.ticket, group: admitted.group, action: admitted.operation, scene });
+            let Admitted { ticket, group, operation: action, host } = admitted;
+            let host = host.and_then(|host| HostSystemRef::try_from(host).ok());
+            return Some(Errand { ticket, group, action, scene, host });
         }
     }
 
@@ -201,7 +222,7 @@ async fn run(live: Arc<Live>, errand: Errand) {
         return live.works().give_up(errand);
     }
     let group: GroupKey = errand.scene.key();
-    let outcome = errand.scene.submit(&errand.action).await;
+    let outcome = errand.scene.submit(&errand.action, errand.host.as_ref()).await;
     let plan_again = {
         let mut works = live.works();
         let mut mirror = live.mirror();

@@ -228,6 +228,8 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     let events = watcher(Api::all(kube.clone()), watcher::Config::default()).default_backoff();
+    // Who wrote what takes up more memory than what was written.
+    let events = events.modify(|object: &mut K| object.managed_fields_mut().clear());
     let store = shelf.store.clone();
     let noticed = events.inspect(move |event| {
         if let Ok(event) = event {
