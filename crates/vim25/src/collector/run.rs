@@ -31,7 +31,7 @@ const A_WHILE: Duration = Duration::from_secs(1);
 /// How long to wait before a call is made again that failed for a reason that passes.
 const MOMENTS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(200)];
 /// A change seldom comes alone. Those that follow within this time come with one answer, instead of one each.
-const FOLLOW_UP: Duration = Duration::from_millis(25);
+const FOLLOW_UP: Duration = Duration::from_millis(50);
 const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
 /// Runs until the handle or the stream is dropped.
