@@ -74,12 +74,11 @@ func (f *filter) look(touched map[reference]bool, read read) ([]update, error) {
 	var changed []reference
 	for ref, gone := range touched {
 		f.stale = f.stale || f.selectsBy(ref)
-		if _, ok := f.known[ref]; !ok {
-			continue
-		}
-		if gone {
+		switch {
+		case f.isStranger(ref):
+		case gone:
 			updates = append(updates, f.leave(ref))
-		} else {
+		default:
 			changed = append(changed, ref)
 		}
 	}
@@ -88,10 +87,10 @@ func (f *filter) look(touched map[reference]bool, read read) ([]update, error) {
 		if err != nil {
 			return nil, err
 		}
-		changed = append(changed, came...)
 		for _, ref := range went {
 			updates = append(updates, f.leave(ref))
 		}
+		changed = append(slices.DeleteFunc(changed, f.isStranger), came...)
 	}
 	if len(changed) == 0 {
 		return updates, nil
@@ -130,7 +129,7 @@ func (f *filter) compare(touched map[reference]bool, read read) (came, went []re
 	here := make(map[reference]bool, len(contents))
 	for _, content := range contents {
 		here[content.Object] = true
-		if _, ok := f.known[content.Object]; !ok && !touched[content.Object] {
+		if f.isStranger(content.Object) && !touched[content.Object] {
 			came = append(came, content.Object)
 		}
 	}
@@ -164,6 +163,11 @@ func (f *filter) just(refs []reference) types.PropertyFilterSpec {
 func (f *filter) leave(ref reference) update {
 	delete(f.known, ref)
 	return f.update("leave", ref, "")
+}
+
+func (f *filter) isStranger(ref reference) bool {
+	_, ok := f.known[ref]
+	return !ok
 }
 
 // tell says what is new of an object, if anything is.
