@@ -86,4 +86,13 @@ mod tests {
         }
         assert_eq!(Reason::Paused.word(), "Paused");
     }
+
+    #[test]
+    fn every_reason_is_in_the_documentation() {
+        let page = include_str!("../../../docs/groups.md");
+        for reason in Reason::ALL {
+            let row = format!("| `{}` | {} |", reason.word(), reason.meaning());
+            assert!(page.contains(&row), "docs/groups.md lacks {row}");
+        }
+    }
 }
