@@ -45,7 +45,9 @@ run kubectl -n myoperator-vms apply -f config/samples/vm_v1alpha1_vmgroup.yaml
 watch_group
 run govc find /DC0/vm -type m
 
-machine=$(govc find /DC0/vm -type m | grep -m1 replica)
+# Not in one pipe: grep stops at the first, and govc would fail for want of a reader.
+machines=$(govc find /DC0/vm -type m)
+machine=$(grep -m1 replica <<<"$machines")
 say "Somebody powers a machine off in vCenter"
 run govc vm.power -off -force "$machine"
 until [ "$(govc object.collect -s "$machine" runtime.powerState)" = poweredOn ]; do sleep 0.1; done

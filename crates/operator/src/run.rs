@@ -1,11 +1,12 @@
 //! The operator itself: it runs until it is told to stop.
 
 use std::{
+    fmt::Debug,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use drover_api::VmGroup;
+use drover_api::{HostInfo, VMInfo, VmGroup};
 use futures::{
     FutureExt, StreamExt,
     future::{BoxFuture, Shared},
@@ -13,10 +14,11 @@ use futures::{
 };
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Api, Client, Config, ResourceExt,
+    Api, Client, Config, Resource, ResourceExt,
     api::ListParams,
     runtime::{Controller, controller, reflector::ObjectRef, watcher},
 };
+use serde::de::DeserializeOwned;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
@@ -52,8 +54,8 @@ pub enum RunError {
     Kubeconfig(kube::Error),
     #[error("the Kubernetes cluster does not answer: {0}")]
     Kubernetes(kube::Error),
-    #[error("the kind VmGroup is not installed: drover crds | kubectl apply --server-side -f -")]
-    NoCrds,
+    #[error("the kind {0} is not installed: drover crds | kubectl apply --server-side -f -")]
+    NoKind(String),
     #[error("{0}; to connect without checking who answers, use --insecure")]
     Untrusted(vim25::Error),
     #[error("{0}")]
@@ -73,7 +75,9 @@ pub async fn run(flags: &Flags) -> Result<(), RunError> {
     }
     let config = Config::infer().await.map_err(|error| RunError::Kubeconfig(kube::Error::InferConfig(error)))?;
     let kube = Client::try_from(config.clone()).map_err(RunError::Kubeconfig)?;
-    check_kind(&Api::all(kube.clone())).await?;
+    check_kind::<VmGroup>(&kube).await?;
+    check_kind::<HostInfo>(&kube).await?;
+    check_kind::<VMInfo>(&kube).await?;
     let cluster = Api::<Namespace>::all(kube.clone()).get("kube-system").await.map_err(RunError::Kubernetes)?;
     check_vcenter(&vcenter).await?;
     ready.set();
@@ -187,10 +191,13 @@ async fn measured<T, E>(metrics: Metrics, reconcile: impl Future<Output = Result
     outcome
 }
 
-async fn check_kind(groups: &Api<VmGroup>) -> Result<(), RunError> {
-    match groups.list(&ListParams::default().limit(1)).await {
+async fn check_kind<K>(kube: &Client) -> Result<(), RunError>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    match Api::<K>::all(kube.clone()).list_metadata(&ListParams::default().limit(1)).await {
         Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => Err(RunError::NoCrds),
+        Err(kube::Error::Api(status)) if status.code == 404 => Err(RunError::NoKind(K::kind(&()).into_owned())),
         Err(error) => Err(RunError::Kubernetes(error)),
     }
 }
