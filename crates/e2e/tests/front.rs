@@ -17,7 +17,7 @@ use vim25::{
 };
 
 const TEMPLATE: &str = "/DC0/vm/vm-operator/vm-operator-template";
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_mins(1);
 
 /// One vCenter for each test, and one more that is nobody's.
 fn sandbox() -> &'static Sandbox {

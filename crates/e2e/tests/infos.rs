@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::OnceLock, thread, time::Duration};
 use drover_e2e::{Namespace, Operator, Sandbox, VCenter, eventually};
 use serde_json::{Value, json};
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_mins(2);
 /// Where the operator publishes hosts.
 const HOSTS: &str = "hosts";
 
