@@ -92,7 +92,7 @@ fn one_operator_works_and_another_takes_over_when_it_is_killed_or_told_to_stop()
     let told = Instant::now();
     second.terminate();
     let lease = leads("third", &sandbox);
-    assert!(told.elapsed() < Duration::from_secs(12), "after {:?}", told.elapsed());
+    assert!(told.elapsed() < Duration::from_secs(6), "after {:?}", told.elapsed());
     assert_eq!(lease["spec"]["leaseTransitions"], 2);
     assert!(second.succeeds_within(SOON), "{}", second.log());
     after.kubectl(&["scale", "vg/web", "--replicas=2"]).unwrap();
