@@ -127,9 +127,9 @@ impl Memory {
     }
 
     /// When to look again at what nothing will tell of.
-    pub fn wake(&self) -> Option<Timestamp> {
+    pub fn wake(&self, now: Timestamp) -> Option<Timestamp> {
         let patience = self.done.values().filter_map(|since| since.checked_add(PATIENCE).ok());
-        patience.chain(self.waits.not_before(&Subject::Folder)).min()
+        patience.chain(self.waits.not_before(&Subject::Folder)).filter(|time| *time > now).min()
     }
 
     /// The group as it is.
@@ -142,18 +142,19 @@ impl Memory {
         };
         let mut members = view.members(group_folder.as_ref());
         self.tidy(folder, &members, now);
+        let busy: BTreeSet<_> = self.under_way.iter().chain(self.done.keys()).map(Action::subject).collect();
         for member in &mut members {
             let subject = Subject::Machine(member.id.clone());
-            member.busy = self.is_busy(&subject);
+            member.busy = busy.contains(&subject);
             member.shutdown_since = self.shutdowns.get(&member.id).copied();
             member.not_before = self.waits.not_before(&subject);
         }
         let folder_waits = self.waits.not_before(&Subject::Folder).is_some_and(|time| time > now);
         let slot = |subject: &Subject| if let Subject::Slot(slot) = subject { Some(*slot) } else { None };
         Observed {
-            folder: if folder_waits || self.is_busy(&Subject::Folder) { Folder::Busy } else { folder },
+            folder: if folder_waits || busy.contains(&Subject::Folder) { Folder::Busy } else { folder },
             members,
-            cloning: self.unfinished().filter_map(|action| slot(&action.subject())).collect(),
+            cloning: busy.iter().filter_map(slot).collect(),
             unknown_clones: view.unknown_clones,
             failed: self.waits.waits().filter_map(|(subject, time)| Some((slot(subject)?, time))).collect(),
         }
@@ -173,14 +174,6 @@ impl Memory {
         self.waits.retain(is_open);
         self.problems.retain(|subject, _| is_open(subject));
         self.shutdowns.retain(|id, _| is_there(id));
-    }
-
-    fn unfinished(&self) -> impl Iterator<Item = &Action> {
-        self.under_way.iter().chain(self.done.keys())
-    }
-
-    fn is_busy(&self, subject: &Subject) -> bool {
-        self.unfinished().any(|action| action.subject() == *subject)
     }
 }
 

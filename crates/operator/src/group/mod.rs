@@ -225,7 +225,7 @@ fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) ->
     let lacks_source = found.source.is_none() && plan.actions.iter().any(is_clone);
     let mut orders = plan.actions.clone();
     orders.retain(|action| found.source.is_some() || !is_clone(action));
-    let wake = [plan.wake, memory.wake()].into_iter().flatten().min();
+    let wake = [plan.wake, memory.wake(now)].into_iter().flatten().min();
     let problems = memory.problems();
     let scene = Scene {
         client: live.client.clone(),

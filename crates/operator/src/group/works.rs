@@ -1,7 +1,7 @@
 //! What is done to a vCenter, each thing in its turn: one fair queue for all groups, and what is under way.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     hash::{BuildHasher, RandomState},
     sync::Arc,
 };
@@ -77,7 +77,8 @@ impl Works {
     /// Queues what a group's plan says, in place of what its last plan said.
     pub fn order(&mut self, scene: Scene, actions: &[Action]) {
         let uid = scene.desired.uid.clone();
-        self.budget.retain(&uid, |action| actions.contains(action));
+        let wanted: BTreeSet<_> = actions.iter().collect();
+        self.budget.retain(&uid, |action| wanted.contains(action));
         let mut before = std::mem::take(&mut self.group(&uid).hosts);
         let mut hosts = BTreeMap::new();
         for action in actions {
