@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_e2e::{Namespace, Operator, Sandbox, eventually, process};
+use drover_e2e::{Namespace, Operator, Sandbox, eventually, process, vm_group};
 use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_mins(1);
@@ -56,12 +56,7 @@ fn runs_with(replicas: usize, namespace: &Namespace, sandbox: &Sandbox) {
 }
 
 fn create_group(namespace: &Namespace) {
-    let manifest = json!({
-        "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1",
-        "kind": "VmGroup",
-        "metadata": {"name": "web"},
-        "spec": {"cpu": 1, "memory": 1, "replicas": 1, "template": "vm-operator-template"},
-    });
+    let manifest = vm_group("web", &json!({"replicas": 1}));
     namespace.apply(&manifest.to_string()).unwrap();
 }
 

@@ -142,14 +142,6 @@ impl Metrics {
         self.queue.get_or_create(&VCenter { vcenter: vcenter.to_owned() }).set(number(waiting));
     }
 
-    /// Leaves out a vCenter that is no longer there.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the one vCenter is always there"))]
-    pub fn forget_vcenter(&self, vcenter: &str) {
-        let label = VCenter { vcenter: vcenter.to_owned() };
-        self.operations.remove(&label);
-        self.queue.remove(&label);
-    }
-
     /// Counts the groups by what their status says. One that has none yet is pending.
     pub fn set_groups(&self, phases: impl IntoIterator<Item = Option<Phase>>) {
         let mut counts = BTreeMap::from([("RUNNING", 0), ("PENDING", 0), ("ERROR", 0)]);
@@ -261,14 +253,6 @@ mod tests {
         }
         let memory = shown.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes ")).unwrap();
         assert!(memory.parse::<i64>().unwrap() > 1 << 20, "{memory}");
-    }
-
-    #[test]
-    fn a_vcenter_that_is_gone_is_left_out() {
-        let metrics = busy();
-        metrics.forget_vcenter("default");
-        let shown = metrics.scrape().unwrap();
-        assert!(!shown.contains("drover_vcenter_queue{") && !shown.contains("drover_vcenter_operations{"), "{shown}");
     }
 
     #[test]

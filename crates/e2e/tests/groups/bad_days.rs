@@ -1,6 +1,6 @@
 //! vCenter and the API server on their bad days.
 
-use std::{fs, thread, time::Duration};
+use std::{thread, time::Duration};
 
 use drover_e2e::{Group, Operator, SOON, eventually, process};
 use serde_json::json;
@@ -87,23 +87,12 @@ fn an_api_server_that_stops_answering_costs_no_machine() {
     let _operator = Operator::start(sandbox, sandbox.vcenter()).unwrap();
     let group = Group::create(sandbox, "no-api", &json!({"replicas": 3}));
     let machines = group.runs_with(3);
-    let pid = api_server(sandbox.dir());
-    process::signal(pid, "STOP");
+    let server = process::of_program(sandbox.dir(), "kube-apiserver")[0];
+    process::signal(server, "STOP");
     sandbox.vcenter().govc(&["vm.power", "-off", "-force", &machines[0]]).unwrap();
     thread::sleep(Duration::from_secs(5));
-    process::signal(pid, "CONT");
+    process::signal(server, "CONT");
     group.namespace.kubectl(&["scale", "vg/no-api", "--replicas=4"]).unwrap();
     group.runs_with(4);
     group.delete();
-}
-
-/// The process id of a sandbox's API server.
-fn api_server(dir: &std::path::Path) -> u32 {
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    let is_it = |pid: &u32| {
-        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.contains("kube-apiserver") && line.contains(dir.to_str().unwrap())
-    };
-    let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.find(is_it).expect("the API server runs")
 }
