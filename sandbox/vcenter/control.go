@@ -31,6 +31,8 @@ func (f *front) control() http.Handler {
 		reply(w, map[string]int{"expired": f.sessions.expire()})
 	})
 	mux.HandleFunc("PUT /password", f.putPassword)
+	mux.HandleFunc("PUT /privileges", f.putPrivileges)
+	mux.HandleFunc("PUT /certificate", f.putCertificate)
 	mux.HandleFunc("GET /machines", func(w http.ResponseWriter, _ *http.Request) { reply(w, f.countMachines()) })
 	mux.HandleFunc("PATCH /machines/{machine}", f.patchMachine)
 	mux.HandleFunc("PATCH /hosts/{host}", f.patchHost)

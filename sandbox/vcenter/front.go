@@ -22,12 +22,14 @@ import (
 // front answers for vcsim: it counts each call, applies the rules it was given, and puts right where vcsim is laxer
 // than vCenter.
 type front struct {
-	service    *simulator.Service
-	outage     outage
-	sessions   sessions
-	folders    folders
-	rules      rules
-	collectors collectors
+	service     *simulator.Service
+	outage      outage
+	sessions    sessions
+	folders     folders
+	rules       rules
+	privileges  privileges
+	certificate certificate
+	collectors  collectors
 
 	mu    sync.Mutex
 	calls map[string]map[string]int // by client, then by method
@@ -95,6 +97,9 @@ func (f *front) answer(r *http.Request, c *call) *httptest.ResponseRecorder {
 	}
 	if c.waits() {
 		return f.poll(r, c, over)
+	}
+	if refused := f.privileges.answer(c); refused != nil {
+		return refused
 	}
 	if f.folders.destroys(c) {
 		writeTask(out, c.method, f.folders.destroy(c.this))

@@ -74,8 +74,12 @@ func serve(i Inventory, cert, key string) error {
 		// A dropped connection is taken over from the server, which HTTP/2 doesn't allow.
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
 		ErrorLog:     log.New(os.Stderr, "", log.LstdFlags),
+		TLSConfig:    front.certificate.config(),
 	}
-	go func() { failed <- server.ServeTLS(front.outage.listen(sdk), cert, key) }()
+	if err := front.certificate.load(cert, key); err != nil {
+		return err
+	}
+	go func() { failed <- server.ServeTLS(front.outage.listen(sdk), "", "") }()
 	if err := json.NewEncoder(os.Stdout).Encode(address); err != nil {
 		return err
 	}

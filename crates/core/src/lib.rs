@@ -12,6 +12,7 @@ pub mod faults;
 pub mod figures;
 pub mod forecast;
 pub mod group;
+pub mod home;
 pub mod names;
 pub mod news;
 pub mod plan;

@@ -46,6 +46,24 @@ reasons! {
     Deleting,
     /// vCenter can't be reached or refuses the login. Drover tries again by itself; the message says why.
     VCenterAway,
+    /// vCenter has not been read yet, since Drover was started or the VCenter was made.
+    NotReadYet,
+    /// Drover is logged in, and knows what is in the vCenter.
+    LoggedIn,
+    /// vCenter refuses the user or the password. Correct the Secret: before it changes, no login is tried, so that no account locks.
+    LoginRefused,
+    /// The server's certificate is not trusted. The message says why, and spec.tls is where to trust it.
+    Untrusted,
+    /// The server is another vCenter than it was, so nothing is touched. Set spec.server back, or make another VCenter for it.
+    AnotherVCenter,
+    /// Drover has all the privileges that it needs.
+    Granted,
+    /// Privileges are missing. The message lists them, and where; `drover vcenter privileges` prints the role to create.
+    PrivilegesMissing,
+    /// The privileges have not been checked, because vCenter is not there or no group uses it.
+    Unchecked,
+    /// The group's folder is used by a group of another Kubernetes cluster. Choose another placement.folder for one of them.
+    Conflict,
     /// Something that the group names is not in vCenter, or is there twice. Correct the field that the message names.
     NotFound,
     /// The spec makes no sense. Correct the field that the message names.

@@ -14,6 +14,10 @@ pub enum Trouble {
     VCenterAway(String),
     /// Something that the group names isn't there, or is there twice.
     NotFound(String),
+    /// No vCenter serves the group, or several do.
+    NoVCenter(String),
+    /// The group's folder is another's.
+    Conflict(String),
     /// The spec makes no sense.
     Invalid(String),
     /// Tasks fail; the sentences say which and why.
@@ -94,6 +98,8 @@ fn obstacle(desired: &Desired, plan: &Plan, trouble: &Trouble) -> (Reason, Optio
         Trouble::None => (Reason::NotStalled, None),
         Trouble::VCenterAway(why) => (Reason::VCenterAway, Some(why.clone())),
         Trouble::NotFound(why) => (Reason::NotFound, Some(why.clone())),
+        Trouble::NoVCenter(why) => (Reason::NoVCenter, Some(why.clone())),
+        Trouble::Conflict(why) => (Reason::Conflict, Some(why.clone())),
         Trouble::Invalid(why) => (Reason::Invalid, Some(why.clone())),
         Trouble::Overdue => {
             let seconds = desired.update.progress_deadline.as_secs();
@@ -164,6 +170,8 @@ mod tests {
         for trouble in [
             Trouble::NotFound("there is no template \"x\"".to_owned()),
             Trouble::Invalid("spec.cpu is 0".to_owned()),
+            Trouble::NoVCenter("no VCenter serves this namespace".to_owned()),
+            Trouble::Conflict("the folder is another's".to_owned()),
             Trouble::TasksFail(vec!["cloning a: no room".to_owned(), "cloning b: no room".to_owned()]),
             Trouble::Overdue,
         ] {

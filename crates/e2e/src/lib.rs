@@ -12,6 +12,7 @@ mod group;
 mod operator;
 pub mod process;
 mod program;
+mod rest;
 mod sandbox;
 mod vcenter;
 
@@ -19,5 +20,6 @@ pub use eventually::eventually;
 pub use group::{Group, SOON};
 pub use operator::{Operator, binary};
 pub use program::{Failure, Program};
+pub use rest::at_rest;
 pub use sandbox::{Namespace, Sandbox, vm_group};
 pub use vcenter::{MachineCounts, VCenter};

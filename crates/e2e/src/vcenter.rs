@@ -1,10 +1,10 @@
 //! A vCenter of the sandbox, with the means to look at it and to have it misbehave.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::{Failure, Program};
+use crate::{Failure, Program, Sandbox};
 
 /// How to reach and steer one vCenter.
 #[derive(Clone, Debug)]
@@ -48,6 +48,37 @@ impl VCenter {
             govc: Program::of_sandbox(&["govc"]).with(environment).with(&target),
             control: get(&control)?,
         })
+    }
+
+    /// Declares it as a VCenter, with what else its spec says, and its credentials as a Secret of the same name.
+    pub fn declare(&self, sandbox: &Sandbox, name: &str, spec: &Value) {
+        self.declare_secret(sandbox, name, &self.password);
+        let bundle = fs::read_to_string(&self.ca_file).expect("the sandbox has written its authority");
+        let mut vcenter = json!({
+            "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1",
+            "kind": "VCenter",
+            "metadata": {"name": name},
+            "spec": {
+                "server": self.host,
+                "credentialsSecretRef": {"namespace": "default", "name": name},
+                "tls": {"caBundle": bundle},
+            },
+        });
+        if let (Some(known), Some(more)) = (vcenter["spec"].as_object_mut(), spec.as_object()) {
+            known.extend(more.clone());
+        }
+        apply(sandbox, &vcenter);
+    }
+
+    /// Writes the Secret of a VCenter, with some password.
+    pub fn declare_secret(&self, sandbox: &Sandbox, name: &str, password: &str) {
+        let secret = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": "default"},
+            "stringData": {"username": self.user, "password": password},
+        });
+        apply(sandbox, &secret);
     }
 
     /// govc, aimed at this vCenter.
@@ -116,4 +147,9 @@ impl VCenter {
             None => Ok(answer),
         }
     }
+}
+
+fn apply(sandbox: &Sandbox, manifest: &Value) {
+    let applied = sandbox.kubectl().run_with_input(&["apply", "-f", "-"], &manifest.to_string());
+    applied.unwrap_or_else(|failure| panic!("{failure}"));
 }

@@ -290,6 +290,8 @@ fn a_control_that_makes_no_sense_is_refused_with_a_reason() {
         ("POST", "/outage", json!({"for": "long"}), r#"for "long""#),
         ("POST", "/outage", json!({"for": "1s", "mode": "odd"}), r#"mode "odd""#),
         ("PUT", "/password", json!({}), "password is missing"),
+        ("PUT", "/privileges", json!({"missing": ["fly"]}), "give privileges such as Folder.Create"),
+        ("PUT", "/certificate", json!({"certificate": "x", "key": "y"}), "both as PEM text"),
         ("PATCH", "/machines/x", json!({"tools": "fine"}), r#"tools "fine""#),
         ("GET", "/elsewhere", Value::Null, "no such control"),
     ];

@@ -16,7 +16,9 @@ fn sandbox() -> &'static Sandbox {
     OPERATOR.get_or_init(|| {
         sandbox.install_kinds();
         let _ = sandbox.namespace(HOSTS);
-        Operator::start_with(sandbox, sandbox.vcenter(), &["--publish-hosts", HOSTS]).unwrap()
+        let published = json!({"default": true, "publish": {"hosts": true, "namespace": HOSTS}});
+        sandbox.vcenter().declare(sandbox, "default", &published);
+        Operator::start(sandbox, sandbox.vcenter()).unwrap()
     });
     sandbox
 }

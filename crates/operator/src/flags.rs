@@ -36,9 +36,6 @@ pub struct Flags {
     /// Serve /metrics, /healthz and /readyz at this address, such as :8080 or 127.0.0.1:8080; 0 is none.
     #[arg(long, value_name = "ADDRESS", value_parser = where_to_serve, default_value = "0", hide_default_value = true)]
     pub metrics_addr: Serve,
-    /// Keep a HostInfo for each host of the vCenter in this namespace.
-    #[arg(long, value_name = "NAMESPACE")]
-    pub publish_hosts: Option<String>,
 }
 
 /// Whether, and where, to serve what is known of the operator.

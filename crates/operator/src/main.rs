@@ -3,8 +3,10 @@
 //! This is where decisions meet the world. Reconcilers read what is declared and what the vCenters say, ask
 //! `drover-core` what to do, and do it; nothing is decided here.
 
+mod check;
+mod connection;
 mod crds;
-mod environment;
+mod events;
 mod flags;
 mod fleet;
 mod group;
@@ -13,10 +15,18 @@ mod leadership;
 mod metrics;
 mod plan;
 mod run;
+mod scout;
 mod serve;
+mod shelf;
 mod vcenter;
 
-use std::{env, error::Error, path::PathBuf, process::ExitCode};
+use std::{
+    env,
+    error::Error,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use clap::{Args, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
@@ -35,9 +45,9 @@ struct Arguments {
 
 const ENVIRONMENT: &str = "\
 Without a command, it runs the operator.
-The cluster is the one that KUBECONFIG names, or the pod's own. The vCenter is the one that VC_HOST, VC_USER and VC_PASS
-name (or GOVMOMI_URL, GOVMOMI_USERNAME and GOVMOMI_PASSWORD); its certificate is checked against the machine's own
-authorities, or those in the file VC_CA_FILE. RUST_LOG=debug says more.";
+The cluster is the one that KUBECONFIG names, or the pod's own. The vCenters are those that VCenter objects declare, and
+one called default that VC_HOST, VC_USER and VC_PASS name (or GOVMOMI_URL, GOVMOMI_USERNAME and GOVMOMI_PASSWORD); its
+certificate is checked against the machine's own authorities, or those in the file VC_CA_FILE. RUST_LOG=debug says more.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -45,12 +55,34 @@ enum Command {
     Run(Flags),
     /// Print what would be done to reach a manifest from what is in vCenter now, and do none of it.
     Plan(PlanFlags),
+    /// Connect as the operator would, and print what works and what doesn't: names, TLS, login, privileges, and all that each
+    /// group names.
+    Check(CheckFlags),
+    /// What a vCenter has to be told about Drover.
+    #[command(name = "vcenter", subcommand)]
+    VCenter(VCenterCommand),
     /// Print the custom resource definitions, to apply with `kubectl apply --server-side -f -`.
     Crds {
         /// Write each into a file `<group>_<plural>.yaml` of this folder instead.
         #[arg(long, value_name = "DIR")]
         output_dir: Option<PathBuf>,
     },
+}
+
+#[derive(Subcommand)]
+enum VCenterCommand {
+    /// Print the least privileges that Drover needs, as a role to create with govc.
+    Privileges,
+}
+
+#[derive(Args)]
+struct CheckFlags {
+    /// Check the groups of this manifest, with the VCenters and Secrets in it, in place of the cluster's. `-` is standard input.
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Connect to the environment's vCenter without checking its certificate: anybody on the way can read the password.
+    #[arg(long)]
+    insecure: bool,
 }
 
 #[derive(Args)]
@@ -61,9 +93,6 @@ struct PlanFlags {
     /// Connect to vCenter without checking its certificate: anybody on the way can read the password.
     #[arg(long)]
     insecure: bool,
-    /// Keep a HostInfo for each host of the vCenter in this namespace.
-    #[arg(long, value_name = "NAMESPACE")]
-    publish_hosts: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -72,6 +101,8 @@ fn main() -> ExitCode {
         Some(Command::Crds { output_dir: Some(dir) }) => crds::write(&dir).map_err(Into::into),
         Some(Command::Crds { output_dir: None }) => crds::print().map_err(Into::into),
         Some(Command::Plan(flags)) => plan(&flags),
+        Some(Command::Check(flags)) => check(&flags),
+        Some(Command::VCenter(VCenterCommand::Privileges)) => privileges(),
         Some(Command::Run(flags)) => run(&flags),
         None => run(&arguments.run),
     };
@@ -92,6 +123,14 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
 
 fn plan(flags: &PlanFlags) -> Result<(), Box<dyn Error>> {
     Ok(runtime()?.block_on(plan::plan(&flags.file, flags.insecure))?)
+}
+
+fn check(flags: &CheckFlags) -> Result<(), Box<dyn Error>> {
+    Ok(runtime()?.block_on(check::check(flags.file.as_deref(), flags.insecure))?)
+}
+
+fn privileges() -> Result<(), Box<dyn Error>> {
+    Ok(io::stdout().write_all(vcenter::rights::role().as_bytes())?)
 }
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {

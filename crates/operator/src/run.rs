@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_api::{HostInfo, VMInfo, VmGroup};
+use drover_api::{HostInfo, VCenter, VMInfo, VmGroup};
+use drover_core::reasons::Reason;
 use futures::{
     FutureExt, StreamExt,
     future::{BoxFuture, Shared},
@@ -16,7 +17,12 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, Config, Resource, ResourceExt,
     api::ListParams,
-    runtime::{Controller, controller, reflector::ObjectRef, watcher},
+    core::PartialObjectMeta,
+    runtime::{
+        Controller, WatchStreamExt, controller,
+        reflector::{self, ObjectRef, Store},
+        watcher,
+    },
 };
 use serde::de::DeserializeOwned;
 use tokio::{
@@ -24,24 +30,23 @@ use tokio::{
     sync::mpsc,
     time::timeout,
 };
-use tracing::info;
+use tracing::{error, info};
 
 use crate::{
-    environment::{self, BadEnvironment},
+    connection::{BadEnvironment, Connection},
     flags::{Flags, Serve},
-    fleet::{DEFAULT, Fleet},
+    fleet::{self, Around, DEFAULT, Fleet},
     group::{self, Context},
     info::{self, Infos},
     leadership::{Claim, LEASE, Leadership, Loss},
     metrics::{Metrics, Outcome},
     serve::{self, Readiness},
-    vcenter::{Live, Trigger},
+    shelf::{Shelf, received},
+    vcenter::{self, Trigger},
 };
 
 /// An operator that has not had its turn after this long stands by, perhaps for months, and takes up no session.
 const STAND_BY: Duration = Duration::from_secs(5);
-/// How long vCenter may take to end a session.
-const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Why the operator can't start or go on, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -56,10 +61,13 @@ pub enum RunError {
     Kubernetes(kube::Error),
     #[error("the kind {0} is not installed: drover crds | kubectl apply --server-side -f -")]
     NoKind(String),
+    #[error(
+        "no vCenter is named: set VC_HOST, VC_USER and VC_PASS (or GOVMOMI_URL, GOVMOMI_USERNAME and GOVMOMI_PASSWORD) in the \
+         operator's environment, or make a VCenter: config/samples/vm_v1alpha1_vcenter.yaml shows how"
+    )]
+    NoVCenter,
     #[error("{0}; to connect without checking who answers, use --insecure")]
     Untrusted(vim25::Error),
-    #[error("{0}")]
-    Refused(vim25::Error),
     #[error("the lease {LEASE} is lost: {0}; this operator ends, and another or a restarted one goes on")]
     Lost(Loss),
     #[error("signals can't be received: {0}")]
@@ -69,7 +77,9 @@ pub enum RunError {
 /// Runs the operator.
 pub async fn run(flags: &Flags) -> Result<(), RunError> {
     let (metrics, ready) = (Metrics::new(), Readiness::default());
-    let vcenter = environment::vcenter(flags.insecure, Some(metrics.observer(DEFAULT)))?;
+    let environment = Connection::of_environment(flags.insecure)?;
+    let environment = environment.map(|it| it.client(Some(metrics.observer(DEFAULT)))).transpose();
+    let environment = environment.map_err(BadEnvironment::from)?;
     if let Serve::At(address) = &flags.metrics_addr {
         serve::start(address, metrics.clone(), ready.clone()).await?;
     }
@@ -78,8 +88,13 @@ pub async fn run(flags: &Flags) -> Result<(), RunError> {
     check_kind::<VmGroup>(&kube).await?;
     check_kind::<HostInfo>(&kube).await?;
     check_kind::<VMInfo>(&kube).await?;
+    let is_any_declared = check_kind::<VCenter>(&kube).await?;
     let cluster = Api::<Namespace>::all(kube.clone()).get("kube-system").await.map_err(RunError::Kubernetes)?;
-    check_vcenter(&vcenter).await?;
+    match &environment {
+        Some(client) => check_vcenter(client).await?,
+        None if is_any_declared => {}
+        None => return Err(RunError::NoVCenter),
+    }
     ready.set();
 
     let told_to_stop = told_to_stop()?;
@@ -93,81 +108,112 @@ pub async fn run(flags: &Flags) -> Result<(), RunError> {
         let claim = claim.clone();
         move |metrics| metrics.set_leader(claim.holds())
     });
-    let cluster = cluster.uid().unwrap_or_default();
-    let work =
-        work(kube, vcenter.clone(), claim.clone(), flags.publish_hosts.clone(), cluster, metrics, told_to_stop.clone());
+    let (triggers, orders) = mpsc::unbounded_channel();
+    let namespaces = namespaces(&kube, triggers.clone());
+    let fleet = Fleet::new(namespaces, claim.clone(), metrics.clone(), triggers);
+    let (infos, writers) = Infos::new();
+    let context = Arc::new(Context::new(kube, fleet, cluster.uid().unwrap_or_default(), infos));
+    let work = work(&context, environment.clone(), orders, writers, metrics, told_to_stop.clone());
     let outcome = tokio::select! {
-        () = turn(&claim, &vcenter) => tokio::select! {
-            () = work => Ok(()),
+        () = turn(&claim, environment.as_ref()) => tokio::select! {
+            outcome = work => outcome,
             // What is under way is dropped, because another may do it now.
             loss = claim.lost() => Err(RunError::Lost(loss)),
         },
         () = told_to_stop => Ok(()),
     };
     leadership.release().await;
-    log_out(&vcenter).await;
+    tokio::join!(context.fleet.farewell(), log_out(environment.as_ref()));
     outcome
 }
 
 /// Waits until this operator is the one to work.
-async fn turn(claim: &Claim, vcenter: &vim25::Client) {
+async fn turn(claim: &Claim, environment: Option<&vim25::Client>) {
     if timeout(STAND_BY, claim.acquired()).await.is_err() {
-        log_out(vcenter).await;
+        log_out(environment).await;
         claim.acquired().await;
     }
 }
 
-/// Ends the session, which would otherwise stay until vCenter tires of it. Nothing waits long for that.
-async fn log_out(vcenter: &vim25::Client) {
-    let _ = timeout(FAREWELL, vcenter.logout()).await;
+async fn log_out(environment: Option<&vim25::Client>) {
+    if let Some(client) = environment {
+        fleet::log_out(client).await;
+    }
+}
+
+/// The namespaces that there are. Whom a vCenter serves may change with them.
+fn namespaces(kube: &Client, triggers: mpsc::UnboundedSender<Trigger>) -> Store<PartialObjectMeta<Namespace>> {
+    let (store, writer) = reflector::store();
+    let known: Store<PartialObjectMeta<Namespace>> = store.clone();
+    let told = watcher(Api::<PartialObjectMeta<Namespace>>::all(kube.clone()), watcher::Config::default());
+    let told = told.default_backoff().inspect(move |event| {
+        if let Ok(watcher::Event::Apply(namespace)) = event
+            && let Some(before) = known.get(&ObjectRef::from_obj(namespace))
+            && Around::of(&*before) != Around::of(namespace)
+        {
+            // After a moment, in which the store takes it up. The receiver lives as long as the operator.
+            let triggers = triggers.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                let _ = triggers.send(Trigger::All);
+            });
+        }
+    });
+    tokio::spawn(told.reflect(writer).for_each(|_| async {}));
+    store
 }
 
 /// Works until told to stop, and then ends what it has begun.
 async fn work(
-    kube: Client,
-    vcenter: vim25::Client,
-    claim: Claim,
-    publish_hosts: Option<String>,
-    cluster: String,
+    context: &Arc<Context>,
+    environment: Option<vim25::Client>,
+    orders: mpsc::UnboundedReceiver<Trigger>,
+    writers: info::Writers,
     metrics: Metrics,
     told_to_stop: impl Future<Output = ()> + Send + Sync + 'static,
-) {
-    let (triggers, orders) = mpsc::unbounded_channel();
-    let live = Live::start(vcenter, claim, triggers);
-    let controller = Controller::new(Api::<VmGroup>::all(kube.clone()), watcher::Config::default());
-    let (infos, writers) = Infos::new(&kube);
-    let context = Arc::new(Context::new(kube, Fleet::new(Arc::clone(&live)), cluster, infos));
-    metrics.at_scrape(move |metrics| {
-        let (queued, under_way) = live.works().load();
-        metrics.set_queue(DEFAULT, queued);
-        metrics.set_operations(DEFAULT, under_way);
+) -> Result<(), RunError> {
+    let (vcenters, vcenter_writer) = Shelf::new();
+    let others = info::start(context, writers, orders);
+    context.fleet.muster(&context.kube, environment).await.map_err(RunError::Kubernetes)?;
+    fleet::start(context, &vcenters, vcenter_writer, others.vcenters);
+    metrics.at_scrape({
+        let context = Arc::clone(context);
+        move |metrics| {
+            for live in context.fleet.lives() {
+                let (queued, under_way) = live.works().load();
+                metrics.set_queue(&live.name, queued);
+                metrics.set_operations(&live.name, under_way);
+            }
+        }
     });
+    let controller = Controller::new(Api::<VmGroup>::all(context.kube.clone()), watcher::Config::default());
     let all = controller.store();
     metrics.at_scrape({
         let all = all.clone();
         move |metrics| metrics.set_groups(all.state().iter().map(|group| group.status.as_ref()?.phase))
     });
-    let orders = info::start(&context, writers, orders, publish_hosts);
-    let wanted = stream::unfold(orders, |mut orders| async { orders.recv().await.map(|order| (order, orders)) });
-    let wanted = wanted.flat_map(move |trigger| {
-        stream::iter(match trigger {
-            Trigger::Group((namespace, name)) => vec![ObjectRef::new(&name).within(&namespace)],
-            Trigger::Infos(_) => Vec::new(),
-            Trigger::All => all.state().iter().map(|group| ObjectRef::from_obj(&**group)).collect(),
+    let wanted = received(others.groups).flat_map(move |trigger| {
+        stream::iter(if let Trigger::Group((namespace, name)) = &trigger {
+            vec![ObjectRef::new(name).within(namespace)]
+        } else {
+            let all = all.state();
+            all.iter().filter(|group| trigger.concerns(group)).map(|group| ObjectRef::from_obj(&**group)).collect()
         })
     });
     info!("drover runs");
     controller
-        .with_config(controller::Config::default().concurrency(32))
+        // As many as want to: those of a slow vCenter must not hold up the others. Each vCenter has a limit of its own.
+        .with_config(controller::Config::default().concurrency(0))
         .reconcile_on(wanted)
         .graceful_shutdown_on(told_to_stop)
         .run(
             move |group, context| measured(metrics.clone(), group::reconcile(group, context)),
             group::on_error,
-            context,
+            Arc::clone(context),
         )
         .for_each(|_| async {})
         .await;
+    Ok(())
 }
 
 /// Returns, to each who waits for it, once a signal has come that ends the operator.
@@ -191,27 +237,28 @@ async fn measured<T, E>(metrics: Metrics, reconcile: impl Future<Output = Result
     outcome
 }
 
-async fn check_kind<K>(kube: &Client) -> Result<(), RunError>
+/// Whether there are objects of a kind.
+async fn check_kind<K>(kube: &Client) -> Result<bool, RunError>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
     match Api::<K>::all(kube.clone()).list_metadata(&ListParams::default().limit(1)).await {
-        Ok(_) => Ok(()),
+        Ok(found) => Ok(!found.items.is_empty()),
         Err(kube::Error::Api(status)) if status.code == 404 => Err(RunError::NoKind(K::kind(&()).into_owned())),
         Err(error) => Err(RunError::Kubernetes(error)),
     }
 }
 
-/// What a person has to mend is said at the start. A vCenter that is only away is waited for.
+/// What a person has to mend is said at the start. A vCenter that is only away is waited for, and so is one that refuses the
+/// login: whoever restarts this again and again would have the account locked.
 async fn check_vcenter(vcenter: &vim25::Client) -> Result<(), RunError> {
     let Err(error) = vcenter.session().await else { return Ok(()) };
-    let mut cause = &error;
-    while let vim25::Error::Login { source, .. } = cause {
-        cause = source;
-    }
-    match cause {
-        vim25::Error::Transport(vim25::TransportError::Certificate { .. }) => Err(RunError::Untrusted(error)),
-        vim25::Error::Fault(_) => Err(RunError::Refused(error)),
+    match vcenter::reason(&error) {
+        Reason::Untrusted => Err(RunError::Untrusted(error)),
+        Reason::LoginRefused => {
+            error!(%error, "no login is tried again before the operator is started with other credentials");
+            Ok(())
+        }
         _ => Ok(()),
     }
 }

@@ -30,6 +30,9 @@ pub use update::{Portion, Round, Strategy, Update};
     shortname = "vg",
     status = "VmGroupStatus",
     derive = "PartialEq",
+    validation = Rule::new(
+        "!has(self.spec.vcenter) || (has(oldSelf.spec.vcenter) && oldSelf.spec.vcenter == self.spec.vcenter) || !has(oldSelf.status) || !has(oldSelf.status.vcenter) || oldSelf.status.vcenter == self.spec.vcenter || !has(oldSelf.status.currentReplicas) || oldSelf.status.currentReplicas == 0"
+    ).message("the group has machines in another VCenter: scale it to 0 before it is moved"),
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.currentReplicas",
@@ -41,7 +44,8 @@ pub use update::{Portion, Round, Strategy, Update};
     printcolumn(name = "CPU", type_ = "integer", json_path = ".spec.cpu"),
     printcolumn(name = "Memory", type_ = "integer", json_path = ".spec.memory"),
     printcolumn(name = "Template", type_ = "string", json_path = ".spec.template"),
-    printcolumn(name = "Last_Message", type_ = "string", json_path = ".status.lastMessage")
+    printcolumn(name = "Last_Message", type_ = "string", json_path = ".status.lastMessage"),
+    printcolumn(name = "VCenter", type_ = "string", json_path = ".status.vcenter", priority = 1)
 )]
 pub struct VmGroupSpec {
     /// CPUs of each machine.

@@ -38,6 +38,22 @@ impl Placement {
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }
+
+    /// This placement, with what it leaves open as another says. A cluster is no default beside a resource pool, nor the other
+    /// way round: they say the same thing.
+    #[must_use]
+    pub fn or(&self, defaults: &Self) -> Self {
+        let is_pooled = self.cluster.is_some() || self.resource_pool.is_some();
+        let either = |own: &Option<String>, default: &Option<String>| own.clone().or_else(|| default.clone());
+        Self {
+            datacenter: either(&self.datacenter, &defaults.datacenter),
+            cluster: if is_pooled { self.cluster.clone() } else { defaults.cluster.clone() },
+            resource_pool: if is_pooled { self.resource_pool.clone() } else { defaults.resource_pool.clone() },
+            datastore: either(&self.datastore, &defaults.datastore),
+            folder: either(&self.folder, &defaults.folder),
+            hosts: if self.hosts.is_empty() { defaults.hosts.clone() } else { self.hosts.clone() },
+        }
+    }
 }
 
 /// How the machines are made.
@@ -56,4 +72,31 @@ pub enum CloneMode {
     Full,
     /// A disk that holds only what differs from the template's snapshot. The template has to have one.
     Linked,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placement(words: &str) -> Placement {
+        let pairs = words.split_whitespace().filter_map(|pair| pair.split_once('='));
+        let pairs = pairs.map(|(name, value)| (name.to_owned(), value.into()));
+        serde_json::from_value(serde_json::Value::Object(pairs.collect())).unwrap()
+    }
+
+    #[test]
+    fn what_a_group_leaves_open_is_as_its_vcenter_says() {
+        let defaults = placement("datacenter=DC0 cluster=C0 datastore=fast folder=teams");
+        for (own, expected) in [
+            ("", "datacenter=DC0 cluster=C0 datastore=fast folder=teams"),
+            ("folder=mine", "datacenter=DC0 cluster=C0 datastore=fast folder=mine"),
+            ("resourcePool=small", "datacenter=DC0 resourcePool=small datastore=fast folder=teams"),
+        ] {
+            assert_eq!(placement(own).or(&defaults), placement(expected), "{own}");
+        }
+        let hosts =
+            |hosts: &[&str]| Placement { hosts: hosts.iter().map(ToString::to_string).collect(), ..placement("") };
+        assert_eq!(hosts(&[]).or(&hosts(&["a"])), hosts(&["a"]));
+        assert_eq!(hosts(&["b"]).or(&hosts(&["a"])), hosts(&["b"]));
+    }
 }

@@ -45,6 +45,10 @@ pub struct VmGroupStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub revision: Option<String>,
+    /// The VCenter that its machines are in. It can't be another while there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub vcenter: Option<String>,
     /// The label selector of the group's members, for the scale subresource.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]

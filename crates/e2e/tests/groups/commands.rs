@@ -29,7 +29,6 @@ fn what_keeps_the_operator_from_starting_is_said_in_one_line_with_what_to_do() {
         ("VC_HOST", "", "no vCenter is named: set VC_HOST, VC_USER and VC_PASS"),
         ("VC_HOST", "vc:none", "the port is no number"),
         ("VC_PASS", "", "VC_PASS is not set"),
-        ("VC_PASS", "wrong", "logging in to"),
         ("VC_CA_FILE", "/dev/null", "VC_CA_FILE: "),
         ("VC_CA_FILE", "", "is not trusted"),
         ("KUBECONFIG", "/nowhere", "no Kubernetes cluster is named: set KUBECONFIG"),

@@ -219,6 +219,25 @@ impl View<'_> {
             .map(|(reference, _)| reference.clone())
     }
 
+    /// Whose folder it is, if it is that of a group in another Kubernetes cluster. Nobody fights over it.
+    pub fn conflict(&self) -> Option<String> {
+        let folder = self.group_folder()?;
+        let inside = self.mirror.machines.values().filter(|machine| machine.parent.as_ref() == Some(&folder));
+        let mut foreign = None;
+        for marker in inside.filter_map(|machine| machine.marker.as_ref()) {
+            if marker.cluster == self.cluster {
+                return None;
+            }
+            foreign = Some(marker);
+        }
+        let Marker { owner: (namespace, name), cluster, .. } = foreign?;
+        let folder = names::folder(&self.desired.namespace, &self.desired.name);
+        Some(format!(
+            "the folder {folder} is that of the group {namespace}/{name} of another Kubernetes cluster ({cluster}): set \
+             spec.placement.folder to one that this cluster has for itself"
+        ))
+    }
+
     fn members(&self, folder: Option<&ManagedObjectReference>) -> Vec<Member> {
         let mut members: BTreeMap<_, (bool, Member)> = BTreeMap::new();
         for (reference, machine) in &self.mirror.machines {

@@ -7,14 +7,16 @@ mod networks;
 mod preview;
 mod report;
 mod source;
+mod survey;
 mod works;
 
 use std::{sync::Arc, time::Duration};
 
-use drover_api::VmGroup;
+use drover_api::{VmGroup, VmGroupSpec, vmgroup::Placement};
 use drover_core::{
     Action, Counts, Plan, Trouble,
-    group::{Desired, Observed, Timestamp},
+    group::{DeletionPolicy, Desired, Observed, Timestamp},
+    home::NoVCenter,
     names, plan,
 };
 use k8s_openapi::api::core::v1::Secret;
@@ -27,14 +29,20 @@ use serde_json::json;
 use tracing::{info, warn};
 use vim25::{LookupError, ManagedObject};
 
-use crate::{fleet::Fleet, info::Infos, vcenter::Live};
+use crate::{
+    events,
+    fleet::{Fleet, Housing, Seat},
+    info::Infos,
+    vcenter::Live,
+};
 use act::Scene;
 use diary::Diaries;
 use memory::View;
 pub use preview::preview;
 pub use source::Unusable;
 use source::{Found, Source};
-pub use works::Works;
+pub use survey::{Finding, survey};
+pub use works::{Works, start_what_may};
 
 const FINALIZER: &str = "vm.codeconnect.vmworld.com/finalizer";
 /// On a group that is being deleted: whatever is left of it in vCenter stays there.
@@ -86,28 +94,44 @@ pub async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Req
             return Ok(Requeue::await_change());
         }
     };
-    let live = context.fleet.choose(&desired.namespace, group.spec.vcenter.as_deref());
+    let housing = context.fleet.house(&group, &context.cluster);
     let abandoned = desired.deletion.is_some() && is_abandoned(&group);
-    let mut turn = match &live {
+    let mut turn = match &housing {
         _ if abandoned => over(),
-        Ok(live) => advance(&Site { context: &context, live }, &group, &desired).await,
-        Err(none) => stuck(Trouble::NotFound(format!("spec.vcenter: {none}")), RESYNC),
+        Ok(Housing::Here(seat)) => advance(&Site::new(&context, seat, &group), &group, &desired).await,
+        Ok(Housing::Settle(name)) => {
+            report::settle(&groups, &group, Some(name)).await?;
+            return Ok(Requeue::await_change());
+        }
+        Ok(Housing::Leave(seat)) => {
+            let leaving = Desired { deletion: Some(DeletionPolicy::Delete), ..desired.clone() };
+            let turn = advance(&Site::new(&context, seat, &group), &group, &leaving).await;
+            if turn.is_over() {
+                seat.live.forget(&desired.uid, &group);
+                report::settle(&groups, &group, None).await?;
+                return Ok(Requeue::await_change());
+            }
+            turn
+        }
+        // It was never at home anywhere, so nothing is left of it.
+        Err(_) if desired.deletion.is_some() && was_nowhere(&group) => over(),
+        Err(none) => stuck(homeless(none), RESYNC),
     };
     if abandoned {
         report::abandoned(&context.kube, &group);
     }
-    if desired.deletion.is_some() && turn.plan.settled && turn.trouble == Trouble::None {
+    if desired.deletion.is_some() && turn.is_over() {
         info!(group = %group.name_any(), "the group's end is reached");
         set_finalizers(&groups, &group, |finalizers| finalizers.retain(|finalizer| finalizer != FINALIZER)).await?;
         context.diaries.forget(&desired.uid);
-        if let Ok(live) = &live {
-            live.works().forget(&desired.uid);
+        if let Ok(Housing::Here(seat)) = &housing {
+            seat.live.forget(&desired.uid, &group);
         }
         return Ok(Requeue::await_change());
     }
     let page = context.diaries.page(&desired, &group, &mut turn);
-    report::news(&context.kube, &group, page.news);
-    let status = report::status(&group, &desired, &turn.plan, &page.verdict);
+    events::tell(&context.kube, &*group, &page.news);
+    let status = report::status(&group, &desired, &turn, &page.verdict);
     if let Some(wait) = context.diaries.wait_to_write(&group, &status) {
         return Ok(Requeue::requeue(wait.min(turn.wake)));
     }
@@ -120,6 +144,19 @@ fn is_abandoned(group: &VmGroup) -> bool {
     group.annotations().get(ABANDON).is_some_and(|value| value == "true")
 }
 
+/// Whether no vCenter has ever been written down as the group's.
+fn was_nowhere(group: &VmGroup) -> bool {
+    group.status.as_ref().is_none_or(|status| status.vcenter.is_none() && status.current_replicas.unwrap_or(0) == 0)
+}
+
+fn homeless(none: &NoVCenter) -> Trouble {
+    match none {
+        NoVCenter::Unusable { .. } => Trouble::VCenterAway(none.to_string()),
+        NoVCenter::Moved { .. } => Trouble::Invalid(none.to_string()),
+        _ => Trouble::NoVCenter(none.to_string()),
+    }
+}
+
 /// What a reconcile came to.
 struct Turn {
     plan: Plan,
@@ -128,6 +165,13 @@ struct Turn {
     trouble: Trouble,
     /// When to come back, if nothing changes before.
     wake: Duration,
+}
+
+impl Turn {
+    /// Whether a group that goes has gone.
+    fn is_over(&self) -> bool {
+        self.plan.settled && self.trouble == Trouble::None
+    }
 }
 
 /// Nothing can be done, or even seen, now.
@@ -140,22 +184,30 @@ fn over() -> Turn {
     Turn { plan: Plan { settled: true, ..nothing() }, ..stuck(Trouble::None, RESYNC) }
 }
 
-/// Where a group is at home.
+/// Where a group is at home, and what it declares there.
 struct Site<'a> {
     context: &'a Context,
     live: &'a Arc<Live>,
+    /// With what it leaves open as its vCenter says.
+    spec: VmGroupSpec,
+}
+
+impl<'a> Site<'a> {
+    fn new(context: &'a Context, seat: &'a Seat, group: &VmGroup) -> Self {
+        Self { context, live: &seat.live, spec: source::with_defaults(&group.spec, &seat.defaults) }
+    }
 }
 
 /// Plans, and orders what the plan says.
 async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Turn {
-    if let Some(why) = site.live.away() {
-        return stuck(Trouble::VCenterAway(why), RESYNC);
+    if let Some(away) = site.live.away() {
+        return stuck(Trouble::VCenterAway(away.sentence()), RESYNC);
     }
     let mut found = match dereference(site, group, desired).await {
         Ok(found) => found,
         // Without its place and without machines, a group that is being deleted has nothing left to wait for.
         Err(Unusable::Lookup(_, LookupError::NotFound { .. }))
-            if desired.deletion.is_some() && !has_machines(site, desired) =>
+            if desired.deletion.is_some() && !site.live.mirror().has_members(&desired.uid, &site.context.cluster) =>
         {
             return over();
         }
@@ -177,9 +229,9 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Turn {
         }
     }
     works::start_what_may(site.live);
-    let Decision { plan, observed, wake, problems, .. } = decision;
-    if trouble == Trouble::None && !problems.is_empty() {
-        trouble = Trouble::TasksFail(problems);
+    let Decision { plan, observed, wake, trouble: met, .. } = decision;
+    if trouble == Trouble::None {
+        trouble = met;
     }
     Turn { plan, observed: Some(observed), trouble, wake }
 }
@@ -190,7 +242,7 @@ struct Decision {
     /// Machines are to be cloned, and what from has not been looked for.
     lacks_source: bool,
     wake: Duration,
-    problems: Vec<String>,
+    trouble: Trouble,
 }
 
 /// Plans from what is true now, and puts the plan's actions in place of the last one's.
@@ -217,7 +269,12 @@ fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) ->
     let memory = &mut works.group(&desired.uid).memory;
     memory.turn_to(group.metadata.generation.unwrap_or(0));
     let observed = memory.observe(&view, now);
-    let plan = plan(desired, &observed, now);
+    let conflict = view.conflict().filter(|_| desired.deletion.is_none());
+    let mut plan = plan(desired, &observed, now);
+    if conflict.is_some() {
+        plan.actions.clear();
+        plan.settled = false;
+    }
     if plan.settled {
         memory.forgive();
     }
@@ -227,6 +284,11 @@ fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) ->
     orders.retain(|action| found.source.is_some() || !is_clone(action));
     let wake = [plan.wake, memory.wake(now)].into_iter().flatten().min();
     let problems = memory.problems();
+    let trouble = match conflict {
+        Some(conflict) => Trouble::Conflict(conflict),
+        None if problems.is_empty() => Trouble::None,
+        None => Trouble::TasksFail(problems),
+    };
     let scene = Scene {
         client: live.client.clone(),
         desired: desired.clone(),
@@ -237,7 +299,7 @@ fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) ->
         extra_config: group.spec.extra_config.clone(),
     };
     works.order(scene, &orders);
-    Decision { plan, observed, lacks_source, wake: until(wake, now), problems }
+    Decision { plan, observed, lacks_source, wake: until(wake, now), trouble }
 }
 
 /// How long to sleep. A little longer than asked for, so that the time has come when it is looked at.
@@ -264,34 +326,44 @@ fn trouble_of(unusable: &Unusable) -> Trouble {
     }
 }
 
-fn has_machines(site: &Site<'_>, desired: &Desired) -> bool {
-    let mirror = site.live.mirror();
-    let mut markers = mirror.machines.values().filter_map(|machine| machine.marker.as_ref());
-    markers.any(|marker| marker.group == desired.uid && marker.cluster == site.context.cluster)
-}
-
 /// What the spec names, found once for each generation of it.
 async fn dereference(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<Found, Unusable> {
     let generation = group.metadata.generation.unwrap_or(0);
-    if let Some((known, found)) = &site.live.works().group(&desired.uid).found
+    if let Some((known, placement, found)) = &site.live.works().group(&desired.uid).found
         && *known == generation
+        && *placement == site.spec.placement
     {
         return Ok(found.clone());
     }
-    let base = source::base(&site.live.inventory, &group.spec).await?;
-    let template = source::find_template(&site.live.inventory, &base, &group.spec.template).await.ok();
+    let _turn = site.live.lookups.acquire().await;
+    let base = source::base(&site.live.inventory, &site.spec.placement).await?;
+    base.concern(site.live, &site.spec.placement);
+    let template = source::find_template(&site.live.inventory, &base, &site.spec.template).await.ok();
     let found = Found { base, template, source: None };
     remember(site, group, desired, &found);
     Ok(found)
 }
 
 fn remember(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) {
-    site.live.works().group(&desired.uid).found = Some((group.metadata.generation.unwrap_or(0), found.clone()));
+    let found = (group.metadata.generation.unwrap_or(0), site.spec.placement.clone(), found.clone());
+    site.live.works().group(&desired.uid).found = Some(found);
 }
 
 async fn find_source(site: &Site<'_>, group: &VmGroup, found: &Found) -> Result<Source, Unusable> {
     let secrets: Api<Secret> = Api::namespaced(site.context.kube.clone(), &group.namespace().unwrap_or_default());
-    source::source(site.live, Some(&secrets), &found.base, found.template.clone(), &group.spec).await
+    let _turn = site.live.lookups.acquire().await;
+    let source = source::source(site.live, Some(&secrets), &found.base, found.template.clone(), &site.spec).await?;
+    source.concern(site.live, &site.spec);
+    Ok(source)
+}
+
+/// Notes where rights are needed in a vCenter before any group says so.
+pub async fn concern_defaults(live: &Live, defaults: &Placement) {
+    if live.rights().missing().is_none()
+        && let Ok(base) = source::base(&live.inventory, defaults).await
+    {
+        base.concern(live, defaults);
+    }
 }
 
 /// A plan for when vCenter can't be looked at.

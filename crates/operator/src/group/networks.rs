@@ -15,11 +15,23 @@ use vim25::{
 
 use super::source::Unusable;
 
+/// The networks that a group names.
+pub async fn named(
+    inventory: &Inventory,
+    below: Option<&ManagedObjectReference>,
+    spec: &VmGroupSpec,
+) -> Result<Vec<NetworkRef>, Unusable> {
+    let mut networks = Vec::new();
+    for name in &spec.networks {
+        networks.push(inventory.find(below, name).await.map_err(|error| Unusable::Lookup("networks", error))?);
+    }
+    Ok(networks)
+}
+
 /// The changes to a clone's cards, the first card for the first network. Cards beyond stay as the template has them.
 pub async fn cards(
     client: &Client,
-    inventory: &Inventory,
-    below: Option<&ManagedObjectReference>,
+    networks: &[NetworkRef],
     template: &VirtualMachineRef,
     spec: &VmGroupSpec,
 ) -> Result<Vec<VirtualDeviceConfigSpec>, Unusable> {
@@ -35,8 +47,7 @@ pub async fn cards(
         return Err(Unusable::Field("networks", has));
     }
     let mut changes = Vec::new();
-    for (name, mut device) in spec.networks.iter().zip(present) {
-        let network = inventory.find(below, name).await.map_err(|error| Unusable::Lookup("networks", error))?;
+    for ((name, network), mut device) in spec.networks.iter().zip(networks).zip(present) {
         device.backing = Some(backing(client, name, network).await?);
         let operation = Some(VirtualDeviceConfigSpecOperation::Edit);
         changes.push(VirtualDeviceConfigSpec { operation, device, ..Default::default() });
@@ -45,7 +56,7 @@ pub async fn cards(
 }
 
 /// What a card is connected to, in the words of the network's kind.
-async fn backing(client: &Client, name: &str, network: NetworkRef) -> Result<AnyVirtualDeviceBackingInfo, Unusable> {
+async fn backing(client: &Client, name: &str, network: &NetworkRef) -> Result<AnyVirtualDeviceBackingInfo, Unusable> {
     let reference = network.reference();
     if let Ok(group) = DistributedVirtualPortgroupRef::try_from(reference.clone()) {
         return distributed(client, name, &group).await;
@@ -53,7 +64,7 @@ async fn backing(client: &Client, name: &str, network: NetworkRef) -> Result<Any
     if let Ok(opaque) = OpaqueNetworkRef::try_from(reference.clone()) {
         return segment(client, name, &opaque).await;
     }
-    let mut backing = VirtualEthernetCardNetworkBackingInfo { network: Some(network), ..Default::default() };
+    let mut backing = VirtualEthernetCardNetworkBackingInfo { network: Some(network.clone()), ..Default::default() };
     name.rsplit('/').next().unwrap_or(name).clone_into(&mut backing.device_name);
     Ok(AnyVirtualDeviceBackingInfo::VirtualEthernetCardNetworkBackingInfo(Box::new(backing)))
 }

@@ -15,7 +15,7 @@ use super::{
     memory::{Memory, View},
     source::{self, Unusable},
 };
-use crate::vcenter::Live;
+use crate::fleet::Seat;
 
 /// What would be done.
 pub struct Preview {
@@ -27,15 +27,17 @@ pub struct Preview {
 
 /// Looks for all that the spec names, as the operator would, and foresees the rest.
 pub async fn preview(
-    live: &Live,
+    seat: &Seat,
     secrets: Option<&Api<Secret>>,
     cluster: &str,
     marked: BTreeSet<String>,
     group: &VmGroup,
     desired: &Desired,
 ) -> Result<Preview, Unusable> {
-    let base = source::base(&live.inventory, &group.spec).await?;
-    let source = source::source(live, secrets, &base, None, &group.spec).await?;
+    let spec = source::with_defaults(&group.spec, &seat.defaults);
+    let live = &seat.live;
+    let base = source::base(&live.inventory, &spec.placement).await?;
+    let source = source::source(live, secrets, &base, None, &spec).await?;
     let now = Timestamp::now();
     let mirror = live.mirror();
     let template = Some(source.template.reference());

@@ -2,7 +2,7 @@
 
 use drover_api::{
     VmGroupSpec,
-    vmgroup::{CloneMode, Text},
+    vmgroup::{CloneMode, Placement, Text},
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -10,14 +10,14 @@ use vim25::{
     Client, Inventory, LookupError, ManagedObject, ManagedObjectReference,
     props::{cluster_compute_resource, resource_pool, virtual_machine},
     refs::{
-        ClusterComputeResourceRef, DatacenterRef, DatastoreRef, FolderRef, HostSystemRef, ResourcePoolRef,
+        ClusterComputeResourceRef, DatacenterRef, DatastoreRef, FolderRef, HostSystemRef, NetworkRef, ResourcePoolRef,
         VirtualMachineRef, VirtualMachineSnapshotRef,
     },
     types::VirtualDeviceConfigSpec,
 };
 
 use super::networks;
-use crate::vcenter::{Live, host::Host};
+use crate::vcenter::{Live, host::Host, rights::Part};
 
 /// The folder that the seed operator's users make for it.
 const DEFAULT_FOLDER: &str = "vm-operator";
@@ -53,8 +53,34 @@ pub struct Source {
     pub snapshot: Option<VirtualMachineSnapshotRef>,
     /// Changes that put the network cards where they belong.
     pub cards: Vec<VirtualDeviceConfigSpec>,
+    /// The networks that the group names.
+    pub networks: Vec<NetworkRef>,
     pub user_data: Option<String>,
     pub metadata: Option<String>,
+}
+
+impl Base {
+    /// Notes where rights are needed.
+    pub fn concern(&self, live: &Live, placement: &Placement) {
+        live.rights().concern(self.folder.reference(), Part::Folder, folder_name(placement));
+    }
+}
+
+impl Source {
+    /// Notes where rights are needed.
+    pub fn concern(&self, live: &Live, spec: &VmGroupSpec) {
+        let mut rights = live.rights();
+        rights.concern(self.template.reference(), Part::Template, &spec.template);
+        let placement = &spec.placement;
+        let pool = placement.resource_pool.as_deref().or(placement.cluster.as_deref()).unwrap_or("that is the default");
+        rights.concern(self.pool.reference(), Part::ResourcePool, pool);
+        for (datastore, name) in self.datastore.iter().zip(&placement.datastore) {
+            rights.concern(datastore.reference(), Part::Datastore, name);
+        }
+        for (network, name) in self.networks.iter().zip(&spec.networks) {
+            rights.concern(network.reference(), Part::Network, name);
+        }
+    }
 }
 
 /// Why something that the group names can't be used, as a sentence that names the field.
@@ -66,16 +92,24 @@ pub enum Unusable {
     Field(&'static str, String),
 }
 
-pub async fn base(inventory: &Inventory, spec: &VmGroupSpec) -> Result<Base, Unusable> {
-    let placement = &spec.placement;
+/// What a group declares, with what it leaves open as its vCenter says.
+pub fn with_defaults(spec: &VmGroupSpec, defaults: &Placement) -> VmGroupSpec {
+    VmGroupSpec { placement: spec.placement.or(defaults), ..spec.clone() }
+}
+
+pub async fn base(inventory: &Inventory, placement: &Placement) -> Result<Base, Unusable> {
     let datacenter = match &placement.datacenter {
         Some(name) => inventory.find(None, name).await,
         None => inventory.default_datacenter().await,
     };
     let datacenter = datacenter.map_err(|error| Unusable::Lookup("placement.datacenter", error))?;
-    let name = placement.folder.as_deref().unwrap_or(DEFAULT_FOLDER);
-    let folder = inventory.find(Some(datacenter.reference()), name).await;
+    let folder = inventory.find(Some(datacenter.reference()), folder_name(placement)).await;
     Ok(Base { folder: folder.map_err(|error| Unusable::Lookup("placement.folder", error))?, datacenter })
+}
+
+/// What the folder is called that groups' folders are made in.
+pub fn folder_name(placement: &Placement) -> &str {
+    placement.folder.as_deref().unwrap_or(DEFAULT_FOLDER)
 }
 
 pub async fn source(
@@ -91,25 +125,16 @@ pub async fn source(
         Some(template) => template,
         None => find_template(inventory, base, &spec.template).await?,
     };
-    let placement = &spec.placement;
-    let datastore = match &placement.datastore {
-        Some(name) => {
-            Some(inventory.find(below, name).await.map_err(|error| Unusable::Lookup("placement.datastore", error))?)
-        }
-        None => None,
-    };
+    let datastore = datastore(inventory, base, spec).await?;
     let pool = pool(client, inventory, base, spec).await?;
     let (hosts, names_hosts) = hosts(live, below, &pool, spec).await?;
-    let (user_data, metadata) = match &spec.guest.cloud_init {
-        Some(cloud_init) => {
-            (text(secrets, cloud_init.user_data.as_ref()).await?, text(secrets, cloud_init.metadata.as_ref()).await?)
-        }
-        None => (None, None),
-    };
+    let networks = networks::named(inventory, below, spec).await?;
+    let (user_data, metadata) = cloud_init(secrets, spec).await?;
     Ok(Source {
         pool,
         snapshot: snapshot(client, &template, spec).await?,
-        cards: networks::cards(client, inventory, below, &template, spec).await?,
+        cards: networks::cards(client, &networks, &template, spec).await?,
+        networks,
         template,
         datastore,
         hosts,
@@ -128,7 +153,17 @@ pub async fn find_template(inventory: &Inventory, base: &Base, name: &str) -> Re
     found.map_err(|error| Unusable::Lookup("template", error))
 }
 
-async fn pool(
+pub async fn datastore(
+    inventory: &Inventory,
+    base: &Base,
+    spec: &VmGroupSpec,
+) -> Result<Option<DatastoreRef>, Unusable> {
+    let Some(name) = &spec.placement.datastore else { return Ok(None) };
+    let found = inventory.find(Some(base.datacenter.reference()), name).await;
+    found.map(Some).map_err(|error| Unusable::Lookup("placement.datastore", error))
+}
+
+pub async fn pool(
     client: &Client,
     inventory: &Inventory,
     base: &Base,
@@ -153,7 +188,7 @@ async fn pool(
 }
 
 /// The hosts that machines can be put on, and whether clones have to say which.
-async fn hosts(
+pub async fn hosts(
     live: &Live,
     below: Option<&ManagedObjectReference>,
     pool: &ResourcePoolRef,
@@ -195,7 +230,7 @@ fn usable_hosts(live: &Live, owner: &ManagedObjectReference) -> Vec<HostSystemRe
     usable
 }
 
-async fn snapshot(
+pub async fn snapshot(
     client: &Client,
     template: &VirtualMachineRef,
     spec: &VmGroupSpec,
@@ -212,6 +247,15 @@ async fn snapshot(
             format!("{} has no snapshot to link to: make one, or use Full", spec.template),
         )),
     }
+}
+
+/// What cloud-init is told: the user data and the metadata.
+pub async fn cloud_init(
+    secrets: Option<&Api<Secret>>,
+    spec: &VmGroupSpec,
+) -> Result<(Option<String>, Option<String>), Unusable> {
+    let Some(cloud_init) = &spec.guest.cloud_init else { return Ok((None, None)) };
+    Ok((text(secrets, cloud_init.user_data.as_ref()).await?, text(secrets, cloud_init.metadata.as_ref()).await?))
 }
 
 async fn text(secrets: Option<&Api<Secret>>, text: Option<&Text>) -> Result<Option<String>, Unusable> {

@@ -6,10 +6,11 @@ use std::{
     sync::Arc,
 };
 
+use drover_api::vmgroup::Placement;
 use drover_core::{
     Action,
     budget::{Admitted, Budget, Limits, Ticket},
-    faults::NextStep,
+    faults::{NextStep, Remedy},
     group::Timestamp,
     names::Slot,
 };
@@ -33,14 +34,16 @@ pub struct Works {
     groups: HashMap<String, Group>,
     tasks: HashMap<ManagedObjectReference, Errand>,
     chance: RandomState,
+    /// Whether something was refused for want of a privilege.
+    is_refused: bool,
 }
 
 /// What is known of a group. All of it may be lost.
 #[derive(Debug, Default)]
 pub struct Group {
     pub memory: Memory,
-    /// What the spec names, found in vCenter for this generation of it.
-    pub found: Option<(i64, Found)>,
+    /// What the spec names, found in vCenter for this generation of it and this placement.
+    pub found: Option<(i64, Placement, Found)>,
     /// What its actions need to know, as of the last plan.
     scene: Option<Arc<Scene>>,
     /// Which host each clone that waits is for.
@@ -65,6 +68,7 @@ impl Default for Works {
             groups: HashMap::new(),
             tasks: HashMap::new(),
             chance: RandomState::new(),
+            is_refused: false,
         }
     }
 }
@@ -122,14 +126,21 @@ impl Works {
         }
     }
 
-    /// vCenter was away, and everything of it has been read anew. It no longer tells of tasks that ended long ago.
-    pub fn start_over(&mut self, mirror: &mut Mirror) {
-        for task in self.tasks.keys().filter(|task| !mirror.running.contains_key(task)) {
-            mirror.tasks.entry(task.clone()).or_insert(Ended::Unseen);
-        }
+    /// vCenter was away, and everything of it has been read anew.
+    pub fn start_over(&mut self) {
         for group in self.groups.values_mut() {
             group.memory.vcenter_is_back();
         }
+    }
+
+    /// Sets how much may be done at once.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.budget.set_limits(limits);
+    }
+
+    /// Whether something was refused for want of a privilege since this was last asked.
+    pub fn take_refusal(&mut self) -> bool {
+        std::mem::take(&mut self.is_refused)
     }
 
     /// How much is queued, and how much under way.
@@ -202,6 +213,7 @@ impl Works {
         let group = self.groups.entry(errand.group).or_default();
         let taken_by = errand.scene.taken_by(&errand.action, mirror);
         let step = group.memory.failed(&errand.action, error, taken_by.as_deref(), now, draw);
+        self.is_refused |= step == NextStep::AwaitUser(Remedy::Rights);
         if matches!(step, NextStep::LookAgain | NextStep::AwaitUser(_)) {
             // What the spec names may have been moved or made anew.
             group.found = None;
@@ -218,7 +230,7 @@ pub fn start_what_may(live: &Arc<Live>) {
 }
 
 async fn run(live: Arc<Live>, errand: Errand) {
-    if !live.claim.holds() {
+    if !live.may_change() {
         // Another operator may be at it. This one ends, or plans again when it is its turn.
         return live.works().give_up(errand);
     }

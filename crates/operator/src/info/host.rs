@@ -5,15 +5,13 @@ use std::sync::Arc;
 use drover_api::{HostInfo, HostInfoStatus};
 use drover_core::{group::Timestamp, reasons::Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{ResourceExt, runtime::controller::Action as Requeue};
+use kube::runtime::controller::Action as Requeue;
 use vim25::ManagedObjectReference;
 
-use super::{
-    Error,
-    report::{self, Judgement, Sight, Whole},
-};
+use super::report::{self, Judgement, Sight, Whole};
 use crate::{
     group::Context,
+    shelf::Error,
     vcenter::{host::Host, mirror::Mirror},
 };
 
@@ -24,14 +22,10 @@ pub async fn reconcile(info: Arc<HostInfo>, context: Arc<Context>) -> Result<Req
 }
 
 fn look(info: &HostInfo, context: &Context) -> Sight<HostInfoStatus> {
-    let namespace = info.namespace().unwrap_or_default();
-    let live = match context.fleet.choose(&namespace, info.spec.vcenter.as_deref()) {
+    let live = match report::vcenter_of(context, info, info.spec.vcenter.as_deref()) {
         Ok(live) => live,
-        Err(none) => return Sight::Unclear { reason: Reason::NoVCenter, message: format!("spec.vcenter: {none}") },
+        Err(sight) => return sight,
     };
-    if let Some((why, since)) = live.away_since() {
-        return Sight::Away { why, since };
-    }
     see(&live.mirror(), &info.spec.hostname)
 }
 

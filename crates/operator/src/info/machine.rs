@@ -8,15 +8,16 @@ use drover_core::{
     reasons::Reason,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{ResourceExt, runtime::controller::Action as Requeue};
+use kube::runtime::controller::Action as Requeue;
 use vim25::ManagedObjectReference;
 
 use super::{
-    Error, group_of,
+    group_of,
     report::{self, Judgement, Sight, Whole},
 };
 use crate::{
     group::Context,
+    shelf::Error,
     vcenter::mirror::{Machine, Mirror},
 };
 
@@ -27,14 +28,10 @@ pub async fn reconcile(info: Arc<VMInfo>, context: Arc<Context>) -> Result<Reque
 }
 
 fn look(info: &VMInfo, context: &Context) -> Sight<VMInfoStatus> {
-    let namespace = info.namespace().unwrap_or_default();
-    let live = match context.fleet.choose(&namespace, info.spec.vcenter.as_deref()) {
+    let live = match report::vcenter_of(context, info, info.spec.vcenter.as_deref()) {
         Ok(live) => live,
-        Err(none) => return Sight::Unclear { reason: Reason::NoVCenter, message: format!("spec.vcenter: {none}") },
+        Err(sight) => return sight,
     };
-    if let Some((why, since)) = live.away_since() {
-        return Sight::Away { why, since };
-    }
     let mirror = live.mirror();
     // A member is known by its marker, whatever somebody has renamed it to, and whoever else has its name.
     let member =

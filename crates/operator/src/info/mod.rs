@@ -8,63 +8,38 @@ mod machine;
 mod publish;
 mod report;
 
-use std::{
-    collections::BTreeSet,
-    fmt::Debug,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-use drover_api::{HostInfo, VMInfo, VmGroup, vminfo::SCALE_IN_FIRST};
+use drover_api::{HostInfo, VCenter, VMInfo, VmGroup, vminfo::SCALE_IN_FIRST};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Resource, ResourceExt,
     runtime::{
-        Controller, WatchStreamExt,
-        controller::{self, Action as Requeue},
-        events::{Recorder, Reporter},
-        reflector::{self, ObjectRef, Store, store::Writer},
+        Controller,
+        reflector::{ObjectRef, Store, store::Writer},
         watcher,
     },
 };
-use serde::de::DeserializeOwned;
-use tokio::sync::{Notify, mpsc};
-use tracing::warn;
+use tokio::sync::mpsc;
 
 use crate::{
     group::Context,
+    shelf::{Shelf, received, run},
     vcenter::{
         Trigger,
         mirror::GroupKey,
         whereabouts::{Concerned, normal},
     },
 };
+pub use publish::hosts as publish_hosts;
 
 const MANAGER: &str = "drover";
-
-/// Why a reconcile failed: the API server didn't answer as it should. It is tried again.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("the API server: {0}")]
-    Kube(#[from] kube::Error),
-}
 
 /// The HostInfos and VMInfos that there are, as the watches tell.
 pub struct Infos {
     hosts: Shelf<HostInfo>,
     machines: Shelf<VMInfo>,
-    recorder: Recorder,
-}
-
-/// A store, and whether all that there was at first is in it.
-struct Shelf<K: Resource<DynamicType = ()> + 'static> {
-    store: Store<K>,
-    // The store can be waited for too, but only by one: kube wakes the last who asks, and that has to be the controller.
-    is_filled: Arc<AtomicBool>,
 }
 
 /// Where the watches write what they tell.
@@ -73,38 +48,27 @@ pub struct Writers {
     machines: Writer<VMInfo>,
 }
 
-impl<K: Resource<DynamicType = ()> + Clone + 'static> Shelf<K> {
-    fn new() -> (Self, Writer<K>) {
-        let (store, writer) = reflector::store();
-        (Self { store, is_filled: Arc::default() }, writer)
-    }
-
-    fn is_filled(&self) -> bool {
-        self.is_filled.load(Ordering::Acquire)
-    }
-
-    fn all(&self) -> impl Iterator<Item = Arc<K>> + use<K> {
-        self.store.state().into_iter()
-    }
-}
-
 /// Where triggers go on to.
 struct Lanes {
     hosts: mpsc::UnboundedSender<ObjectRef<HostInfo>>,
     machines: mpsc::UnboundedSender<ObjectRef<VMInfo>>,
     publications: mpsc::UnboundedSender<ObjectRef<VmGroup>>,
     groups: mpsc::UnboundedSender<Trigger>,
-    /// Rung when a vCenter's hosts may be others than before.
-    bell: Arc<Notify>,
+    vcenters: mpsc::UnboundedSender<ObjectRef<VCenter>>,
+}
+
+/// The triggers that are for others.
+pub struct Others {
+    pub groups: mpsc::UnboundedReceiver<Trigger>,
+    pub vcenters: mpsc::UnboundedReceiver<ObjectRef<VCenter>>,
 }
 
 impl Infos {
     /// Empty stores, and where to write into them.
-    pub fn new(kube: &Client) -> (Self, Writers) {
+    pub fn new() -> (Self, Writers) {
         let (hosts, host_writer) = Shelf::new();
         let (machines, machine_writer) = Shelf::new();
-        let recorder = Recorder::new(kube.clone(), Reporter { controller: MANAGER.to_owned(), instance: None });
-        (Self { hosts, machines, recorder }, Writers { hosts: host_writer, machines: machine_writer })
+        (Self { hosts, machines }, Writers { hosts: host_writer, machines: machine_writer })
     }
 
     /// The names of a group's members that the user has marked to go first.
@@ -141,53 +105,42 @@ pub fn is_marked(info: &VMInfo) -> bool {
     info.annotations().get(SCALE_IN_FIRST).is_some_and(|value| value == "true")
 }
 
-/// Starts the controllers of HostInfos and VMInfos, and the publication of groups' members; and of hosts, if a namespace for them
-/// is given. Takes the triggers of all vCenters, and returns those that are for groups.
-pub fn start(
-    context: &Arc<Context>,
-    writers: Writers,
-    orders: mpsc::UnboundedReceiver<Trigger>,
-    publish_hosts: Option<String>,
-) -> mpsc::UnboundedReceiver<Trigger> {
-    let (for_groups, group_orders) = mpsc::unbounded_channel();
+/// Starts the controllers of HostInfos and VMInfos, and the publication of groups' members. Takes the triggers of all vCenters,
+/// and returns those that are for others.
+pub fn start(context: &Arc<Context>, writers: Writers, orders: mpsc::UnboundedReceiver<Trigger>) -> Others {
+    let (groups, group_orders) = mpsc::unbounded_channel();
+    let (vcenters, vcenter_orders) = mpsc::unbounded_channel();
     let (hosts, host_orders) = mpsc::unbounded_channel();
     let (machines, machine_orders) = mpsc::unbounded_channel();
     let (publications, publication_orders) = mpsc::unbounded_channel();
-    let bell = Arc::new(Notify::new());
-    let lanes = Lanes { hosts, machines, publications, groups: for_groups, bell: Arc::clone(&bell) };
+    let lanes = Lanes { hosts, machines, publications, groups, vcenters };
     let (news, changed) = mpsc::unbounded_channel();
 
-    let told = watch(&context.kube, writers.hosts, &context.infos.hosts, |_, _| {});
-    run(Controller::for_stream(told, context.infos.hosts.store.clone()), host_orders, host::reconcile, context);
+    let infos = &context.infos;
+    let told = infos.hosts.watch(&context.kube, writers.hosts, |_, _| {});
+    run(Controller::for_stream(told, infos.hosts.store.clone()), host_orders, host::reconcile, context);
 
-    let told = watch(&context.kube, writers.machines, &context.infos.machines, move |event, store| {
+    let told = infos.machines.watch(&context.kube, writers.machines, move |event, store| {
         if let Some(group) = concerns_group(event, store) {
             // The receiver lives as long as the operator.
             let _ = news.send(Trigger::Group(group));
         }
     });
-    run(
-        Controller::for_stream(told, context.infos.machines.store.clone()),
-        machine_orders,
-        machine::reconcile,
-        context,
-    );
+    run(Controller::for_stream(told, infos.machines.store.clone()), machine_orders, machine::reconcile, context);
 
     // Not with the store of the groups' own controller: of two who wait for one to be filled, one is never woken.
     let controller = Controller::new(Api::<VmGroup>::all(context.kube.clone()), watcher::Config::default());
-    let groups = controller.store();
+    let all = controller.store();
     run(controller, publication_orders, publish::members, context);
-    if let Some(namespace) = publish_hosts {
-        tokio::spawn(publish::keep_hosts(Arc::clone(context), namespace, bell));
-    }
     let orders = stream::select(received(orders), received(changed));
-    tokio::spawn(distribute(orders, lanes, groups, Arc::clone(context)));
-    group_orders
+    tokio::spawn(distribute(orders, lanes, all, Arc::clone(context)));
+    Others { groups: group_orders, vcenters: vcenter_orders }
 }
 
 /// Passes every trigger on to those that it is for.
 async fn distribute(orders: impl Stream<Item = Trigger>, lanes: Lanes, groups: Store<VmGroup>, context: Arc<Context>) {
     let mut orders = std::pin::pin!(orders);
+    let everybody = || Concerned { everybody: true, ..Concerned::default() };
     // The receivers live as long as the operator.
     while let Some(order) = orders.next().await {
         let concerned = match &order {
@@ -196,17 +149,23 @@ async fn distribute(orders: impl Stream<Item = Trigger>, lanes: Lanes, groups: S
                 let _ = lanes.groups.send(order);
                 continue;
             }
-            Trigger::Infos(concerned) => concerned.clone(),
-            Trigger::All => {
-                for group in groups.state() {
-                    let _ = lanes.publications.send(ObjectRef::from_obj(&*group));
+            Trigger::Infos(vcenter, concerned) => {
+                if concerned.is_nobody() || concerned.everybody || !concerned.hosts.is_empty() {
+                    let _ = lanes.vcenters.send(ObjectRef::new(vcenter));
                 }
-                let _ = lanes.groups.send(order);
-                Concerned { everybody: true, ..Concerned::default() }
+                concerned.clone()
             }
+            Trigger::VCenter(vcenter) => {
+                let _ = lanes.vcenters.send(ObjectRef::new(vcenter));
+                everybody()
+            }
+            Trigger::All => everybody(),
         };
-        if concerned.everybody || !concerned.hosts.is_empty() {
-            lanes.bell.notify_one();
+        if matches!(order, Trigger::VCenter(_) | Trigger::All) {
+            for group in groups.state().iter().filter(|group| order.concerns(group)) {
+                let _ = lanes.publications.send(ObjectRef::from_obj(&**group));
+            }
+            let _ = lanes.groups.send(order);
         }
         for host in context.infos.concerned_hosts(&concerned) {
             let _ = lanes.hosts.send(host);
@@ -215,34 +174,6 @@ async fn distribute(orders: impl Stream<Item = Trigger>, lanes: Lanes, groups: S
             let _ = lanes.machines.send(machine);
         }
     }
-}
-
-/// One watch on all objects of a kind, which fills the kind's store. `notice` sees each event before the store does.
-fn watch<K>(
-    kube: &Client,
-    writer: Writer<K>,
-    shelf: &Shelf<K>,
-    notice: impl Fn(&watcher::Event<K>, &Store<K>) + Send + 'static,
-) -> impl Stream<Item = Result<K, watcher::Error>> + Send + 'static
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-{
-    let events = watcher(Api::all(kube.clone()), watcher::Config::default()).default_backoff();
-    // Who wrote what takes up more memory than what was written.
-    let events = events.modify(|object: &mut K| object.managed_fields_mut().clear());
-    let store = shelf.store.clone();
-    let noticed = events.inspect(move |event| {
-        if let Ok(event) = event {
-            notice(event, &store);
-        }
-    });
-    let is_filled = Arc::clone(&shelf.is_filled);
-    let stored = noticed.reflect(writer).inspect(move |event| {
-        if let Ok(watcher::Event::InitDone) = event {
-            is_filled.store(true, Ordering::Release);
-        }
-    });
-    stored.applied_objects()
 }
 
 /// The group that has to plan or publish again, because a member was marked, or its VMInfo was deleted.
@@ -256,31 +187,4 @@ fn concerns_group(event: &watcher::Event<VMInfo>, store: &Store<VMInfo>) -> Opti
         _ => return None,
     };
     Some((info.namespace()?, group_of(info)?.name.clone()))
-}
-
-/// Runs a controller for as long as the operator runs.
-fn run<K, F>(
-    controller: Controller<K>,
-    orders: mpsc::UnboundedReceiver<ObjectRef<K>>,
-    reconcile: impl FnMut(Arc<K>, Arc<Context>) -> F + Send + 'static,
-    context: &Arc<Context>,
-) where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    F: Future<Output = Result<Requeue, Error>> + Send + 'static,
-{
-    let controller = controller
-        .with_config(controller::Config::default().concurrency(16))
-        .reconcile_on(received(orders))
-        .run(reconcile, on_error, Arc::clone(context));
-    tokio::spawn(controller.for_each(|_| async {}));
-}
-
-fn received<T: Send + 'static>(orders: mpsc::UnboundedReceiver<T>) -> impl Stream<Item = T> + Send + 'static {
-    stream::unfold(orders, |mut orders| async { orders.recv().await.map(|order| (order, orders)) })
-}
-
-/// What is done when a reconcile fails: the API server is asked again in a while.
-fn on_error<K>(_: Arc<K>, error: &Error, _: Arc<Context>) -> Requeue {
-    warn!(%error, "a reconcile failed");
-    Requeue::requeue(Duration::from_secs(5))
 }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use drover_api::{HostInfo, HostInfoSpec, VMInfo, VMInfoSpec, VmGroup, vminfo::GROUP_LABEL};
+use drover_api::{HostInfo, HostInfoSpec, VCenter, VMInfo, VMInfoSpec, VmGroup, vminfo::GROUP_LABEL};
 use drover_core::names;
 use k8s_openapi::NamespaceResourceScope;
 use kube::{
@@ -16,11 +16,10 @@ use kube::{
     runtime::{controller::Action as Requeue, reflector::ObjectRef},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::sync::Notify;
 use tracing::{info, warn};
 
-use super::{Error, MANAGER, group_of};
-use crate::{group::Context, vcenter::Live};
+use super::{MANAGER, group_of};
+use crate::{fleet::Seat, group::Context, shelf::Error, vcenter::Live};
 
 /// The label of the HostInfos that are published for a vCenter: its value is the VCenter's name.
 const VCENTER_LABEL: &str = "vm.codeconnect.vmworld.com/vcenter";
@@ -35,7 +34,10 @@ pub async fn members(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Reque
     }
     let namespace = group.namespace().unwrap_or_default();
     let uid = group.uid().unwrap_or_default();
-    let Ok(live) = context.fleet.choose(&namespace, group.spec.vcenter.as_deref()) else {
+    let Some(vcenter) = group.status.as_ref().and_then(|status| status.vcenter.clone()) else {
+        return Ok(Requeue::await_change());
+    };
+    let Ok(Seat { live, .. }) = context.fleet.choose(&namespace, Some(&vcenter)) else {
         return Ok(Requeue::await_change());
     };
     if live.away().is_some() {
@@ -53,7 +55,7 @@ pub async fn members(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Reque
     }
     let kept: BTreeMap<_, _> = kept.into_iter().map(|info| (info.name_any(), info)).collect();
     for name in members {
-        let wanted = member_info(&group, &namespace, &name);
+        let wanted = member_info(&group, &vcenter, &namespace, &name);
         match kept.get(&name) {
             Some(info) if is_as_published(&**info, &wanted) && info.spec == wanted.spec => {}
             None if is_taken(&context, &namespace, &name) => {
@@ -65,8 +67,8 @@ pub async fn members(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Reque
     Ok(Requeue::await_change())
 }
 
-fn member_info(group: &VmGroup, namespace: &str, name: &str) -> VMInfo {
-    let spec = VMInfoSpec { nodename: name.to_owned(), vcenter: group.spec.vcenter.clone() };
+fn member_info(group: &VmGroup, vcenter: &str, namespace: &str, name: &str) -> VMInfo {
+    let spec = VMInfoSpec { nodename: name.to_owned(), vcenter: Some(vcenter.to_owned()) };
     let mut info = VMInfo::new(name, spec);
     info.metadata.namespace = Some(namespace.to_owned());
     info.labels_mut().insert(GROUP_LABEL.to_owned(), names::label(&group.name_any()));
@@ -81,50 +83,37 @@ fn is_taken(context: &Context, namespace: &str, name: &str) -> bool {
     there.is_some_and(|info| group_of(&info).is_none())
 }
 
-/// Publishes the hosts of the namespace's vCenter each time that the bell rings.
-pub async fn keep_hosts(context: Arc<Context>, namespace: String, bell: Arc<Notify>) {
-    loop {
-        bell.notified().await;
-        let outcome = match context.fleet.choose(&namespace, None) {
-            Ok(live) => hosts(&context, &live, "default", &namespace).await,
-            Err(none) => return warn!(%namespace, %none, "no hosts are published"),
-        };
-        if let Err(error) = outcome {
-            warn!(%namespace, %error, "hosts could not be published");
-            tokio::time::sleep(Duration::from_secs(5)).await;
-            bell.notify_one();
-        }
-    }
-}
-
-/// Makes a HostInfo in a namespace for each host of a vCenter, and removes those that it made and whose host is gone.
-pub async fn hosts(context: &Context, live: &Live, vcenter: &str, namespace: &str) -> Result<(), Error> {
-    while !context.infos.hosts.is_filled() {
-        tokio::time::sleep(MOMENT).await;
-    }
-    if live.away().is_some() {
+/// Makes a HostInfo for each host of a vCenter in the namespace that its VCenter says, and removes those that were made for it
+/// and have no place there any more.
+pub async fn hosts(context: &Context, live: &Live, vcenter: &VCenter) -> Result<(), Error> {
+    if !context.infos.hosts.is_filled() {
+        // It is looked at again in a moment.
         return Ok(());
     }
+    let publish = &vcenter.spec.publish;
+    let namespace = publish.namespace.as_deref().filter(|_| publish.hosts);
     let names: BTreeSet<String> = live.mirror().hosts.values().map(|host| host.name.clone()).collect();
-    let label = names::label(vcenter);
-    let all = context.infos.hosts.all().filter(|info| info.namespace().as_deref() == Some(namespace));
-    let (ours, others): (Vec<_>, Vec<_>) = all.partition(|info| info.labels().get(VCENTER_LABEL) == Some(&label));
-    let taken: BTreeSet<String> = others.iter().map(|info| info.name_any()).collect();
-    let wanted: BTreeMap<String, HostInfo> = names
-        .iter()
-        .filter(|name| !name.is_empty())
-        .map(|host| host_info(host, vcenter, namespace, &taken))
-        .map(|info| (info.name_any(), info))
-        .collect();
-    for info in &ours {
-        if !wanted.contains_key(&info.name_any()) {
-            info!(hostinfo = %info.name_any(), %namespace, "the host is gone");
-            remove(&context.kube, &**info).await?;
+    let uid = vcenter.uid();
+    let is_ours = |info: &Arc<HostInfo>| info.owner_references().iter().any(|owner| Some(&owner.uid) == uid.as_ref());
+    let (ours, others): (Vec<_>, Vec<_>) = context.infos.hosts.all().partition(is_ours);
+    let mut wanted = BTreeMap::new();
+    if let Some(namespace) = namespace {
+        let there = others.iter().filter(|info| info.namespace().as_deref() == Some(namespace));
+        let taken: BTreeSet<String> = there.map(|info| info.name_any()).collect();
+        for host in names.iter().filter(|name| !name.is_empty()) {
+            let info = host_info(host, vcenter, namespace, &taken);
+            wanted.insert((info.namespace(), info.name_any()), info);
         }
     }
-    let ours: BTreeMap<_, _> = ours.iter().map(|info| (info.name_any(), info)).collect();
-    for (name, wanted) in &wanted {
-        let is_there = ours.get(name).is_some_and(|info| is_as_published(&***info, wanted) && info.spec == wanted.spec);
+    let ours: BTreeMap<_, _> = ours.iter().map(|info| ((info.namespace(), info.name_any()), info)).collect();
+    for (key, info) in &ours {
+        if !wanted.contains_key(key) {
+            info!(hostinfo = %info.name_any(), "the host is gone, or is not to be published");
+            remove(&context.kube, &***info).await?;
+        }
+    }
+    for (key, wanted) in &wanted {
+        let is_there = ours.get(key).is_some_and(|info| is_as_published(&***info, wanted) && info.spec == wanted.spec);
         if !is_there {
             apply(&context.kube, wanted).await?;
         }
@@ -133,12 +122,15 @@ pub async fn hosts(context: &Context, live: &Live, vcenter: &str, namespace: &st
 }
 
 /// The HostInfo of a host. It is named as the host, or, where somebody else's has that name, as the host and the vCenter.
-fn host_info(host: &str, vcenter: &str, namespace: &str, taken: &BTreeSet<String>) -> HostInfo {
+fn host_info(host: &str, vcenter: &VCenter, namespace: &str, taken: &BTreeSet<String>) -> HostInfo {
+    let label = vcenter.name_any();
     let name = object_name(host);
-    let name = if taken.contains(&name) { object_name(&format!("{host}-{vcenter}")) } else { name };
-    let mut info = HostInfo::new(&name, HostInfoSpec { hostname: host.to_owned(), vcenter: Some(vcenter.to_owned()) });
+    let name = if taken.contains(&name) { object_name(&format!("{host}-{label}")) } else { name };
+    let mut info = HostInfo::new(&name, HostInfoSpec { hostname: host.to_owned(), vcenter: Some(label.clone()) });
     info.metadata.namespace = Some(namespace.to_owned());
-    info.labels_mut().insert(VCENTER_LABEL.to_owned(), names::label(vcenter));
+    info.labels_mut().insert(VCENTER_LABEL.to_owned(), names::label(&label));
+    // They go with it. One that was read from the API server has a name and a UID, so it has a reference.
+    info.metadata.owner_references = vcenter.controller_owner_ref(&()).map(|owner| vec![owner]);
     info
 }
 
@@ -200,11 +192,14 @@ mod tests {
 
     #[test]
     fn a_published_host_says_whose_it_is_and_leaves_a_name_that_is_taken() {
-        let info = host_info("esxi-1", "lab", "ns", &BTreeSet::new());
+        let spec = serde_json::json!({"server": "vc", "credentialsSecretRef": {"namespace": "ops", "name": "lab"}});
+        let mut vcenter = VCenter::new("lab", serde_json::from_value(spec).unwrap());
+        vcenter.metadata.uid = Some("uid".to_owned());
+        let info = host_info("esxi-1", &vcenter, "ns", &BTreeSet::new());
         assert_eq!((info.name_any().as_str(), info.spec.hostname.as_str()), ("esxi-1", "esxi-1"));
         assert_eq!(info.spec.vcenter.as_deref(), Some("lab"));
-        assert_eq!(info.labels()[VCENTER_LABEL], "lab");
-        let other = host_info("esxi-1", "lab", "ns", &BTreeSet::from(["esxi-1".to_owned()]));
+        assert_eq!((info.labels()[VCENTER_LABEL].as_str(), info.owner_references()[0].uid.as_str()), ("lab", "uid"));
+        let other = host_info("esxi-1", &vcenter, "ns", &BTreeSet::from(["esxi-1".to_owned()]));
         assert_eq!(other.name_any(), "esxi-1-lab");
     }
 }

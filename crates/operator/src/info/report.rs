@@ -1,10 +1,11 @@
 //! What is written of a host or a machine: only what differs from what stands there, and each thing in its time.
 
-use std::{fmt::Debug, time::Duration};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use drover_core::{
     figures::{Figure, News, When},
     group::Timestamp,
+    news::News as Told,
     reasons::Reason,
 };
 use k8s_openapi::{
@@ -14,16 +15,18 @@ use k8s_openapi::{
 use kube::{
     Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
-    runtime::{
-        controller::Action as Requeue,
-        events::{Event, EventType},
-    },
+    runtime::controller::Action as Requeue,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-use super::{Error, MANAGER};
-use crate::group::Context;
+use super::MANAGER;
+use crate::{
+    events,
+    group::Context,
+    shelf::Error,
+    vcenter::{Away, Live},
+};
 
 /// A vCenter may be away for so long before anything is said: after a restart, or for a new session, it always is.
 const GRACE: Duration = Duration::from_secs(10);
@@ -61,6 +64,22 @@ impl Judgement {
     }
 }
 
+/// The vCenter to look for an object in, or what there is to say instead.
+pub fn vcenter_of<K, S>(context: &Context, info: &K, named: Option<&str>) -> Result<Arc<Live>, Sight<S>>
+where
+    K: Resource<Scope = NamespaceResourceScope>,
+{
+    let namespace = info.meta().namespace.as_deref().unwrap_or_default();
+    let live = match context.fleet.choose(namespace, named) {
+        Ok(seat) => seat.live,
+        Err(none) => return Err(Sight::Unclear { reason: Reason::NoVCenter, message: none.to_string() }),
+    };
+    match live.away() {
+        Some(Away { why, since, .. }) => Err(Sight::Away { why, since }),
+        None => Ok(live),
+    }
+}
+
 /// Brings the status of an object up to what is seen, if it is time to, and says when to come back.
 pub async fn show<K, S>(
     context: &Context,
@@ -90,9 +109,7 @@ where
         Err(kube::Error::Api(gone)) if gone.code == 404 => return Ok(Requeue::await_change()),
         Err(error) => return Err(error.into()),
     }
-    if let Some(event) = draft.event() {
-        context.infos.recorder.publish(&event, &info.object_ref(&())).await?;
-    }
+    events::tell(&context.kube, info, draft.news().as_slice());
     Ok(Requeue::await_change())
 }
 
@@ -170,21 +187,15 @@ impl Draft {
     }
 
     /// Something that a user should come to know of, though they don't look.
-    fn event(&self) -> Option<Event> {
+    fn news(&self) -> Option<Told> {
         if self.found.holds != Some(false) {
             return None;
         }
         let mut conditions = self.before["conditions"].as_array().into_iter().flatten();
         let before = conditions.find(|condition| condition["type"] == "Found");
-        let word = self.found.reason.word();
-        let is_known = before.is_some_and(|before| before["status"] == "False" && before["reason"] == word);
-        (!is_known).then(|| Event {
-            type_: EventType::Warning,
-            reason: word.to_owned(),
-            note: Some(self.found.message.clone()),
-            action: "Look".to_owned(),
-            secondary: None,
-        })
+        let reason = self.found.reason.word();
+        let is_known = before.is_some_and(|before| before["status"] == "False" && before["reason"] == reason);
+        (!is_known).then(|| Told { is_warning: true, reason, message: self.found.message.clone() })
     }
 }
 
@@ -280,13 +291,13 @@ mod tests {
         let gone = || Sight::<Value>::Unclear { reason: Reason::NotFound, message: "there is no host x".to_owned() };
         let draft = Draft::new(status, gone(), Some(1), time(5));
         assert_eq!(draft.when(time(5)), When::Now);
-        let event = draft.event().unwrap();
-        assert_eq!((event.reason.as_str(), event.note.as_deref()), ("NotFound", Some("there is no host x")));
+        let told = draft.news().unwrap();
+        assert_eq!((told.reason, told.message.as_str()), ("NotFound", "there is no host x"));
         let status = written(&draft, time(5));
         let left: Vec<_> = status.as_object().unwrap().keys().collect();
         assert_eq!(left, ["conditions", "observedGeneration"]);
         let later = Draft::new(status, gone(), Some(1), time(99));
-        assert_eq!((later.when(time(99)), later.event().is_none()), (When::Never, true));
+        assert_eq!((later.when(time(99)), later.news().is_none()), (When::Never, true));
     }
 
     #[test]

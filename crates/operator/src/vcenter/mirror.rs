@@ -118,6 +118,8 @@ pub struct Consequences {
     pub groups: BTreeSet<GroupKey>,
     /// Machines whose hardware has to be read again: vCenter told that it changed, and not to what.
     pub reread: Vec<ManagedObjectReference>,
+    /// Tasks of ours that vCenter no longer lists, without having told of their end.
+    pub unlisted: Vec<ManagedObjectReference>,
     /// Hosts and machines that are not what they were.
     pub concerned: Concerned,
 }
@@ -152,11 +154,13 @@ impl Mirror {
         if let Some(folder) = self.folders.remove(object) {
             then.groups.extend(self.awaited.get(&folder.name).cloned());
         }
-        self.running.remove(object);
-        if let Some(group) = self.submitters.get(object) {
-            self.tasks.entry(object.clone()).or_insert(Ended::Unseen);
-            then.groups.insert(group.clone());
+        if self.submitters.contains_key(object) {
+            // A list of recent tasks has an end, and what leaves it may well run.
+            if !self.tasks.contains_key(object) {
+                then.unlisted.push(object.clone());
+            }
         } else {
+            self.running.remove(object);
             self.tasks.remove(object);
         }
     }
@@ -174,6 +178,26 @@ impl Mirror {
         if let Some(folder) = self.folders.get_mut(folder) {
             folder.found = children;
         }
+    }
+
+    /// Takes up how a task ended that isn't listed any more, and returns whose it is, if that matters to anybody.
+    pub fn end(&mut self, task: &ManagedObjectReference, ended: Ended) -> Option<GroupKey> {
+        self.running.remove(task);
+        let group = self.submitters.get(task)?.clone();
+        self.tasks.entry(task.clone()).or_insert(ended);
+        Some(group)
+    }
+
+    /// The tasks of ours that are neither known to run nor to have ended.
+    pub fn unheard_of(&self) -> Vec<ManagedObjectReference> {
+        let is_heard_of = |task| self.running.contains_key(task) || self.tasks.contains_key(task);
+        self.submitters.keys().filter(|task| !is_heard_of(task)).cloned().collect()
+    }
+
+    /// Whether a group has machines here.
+    pub fn has_members(&self, group: &str, cluster: &str) -> bool {
+        let mut markers = self.machines.values().filter_map(|machine| machine.marker.as_ref());
+        markers.any(|marker| marker.group == group && marker.cluster == cluster)
     }
 
     /// How a task ended, if it has. It is told once.

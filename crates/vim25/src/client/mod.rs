@@ -97,6 +97,17 @@ impl Client {
         self.sessions.get(&self.transport).await
     }
 
+    /// The session, if there is one.
+    pub async fn current_session(&self) -> Option<Arc<Session>> {
+        self.sessions.current().await
+    }
+
+    /// The thumbprint of the certificate that the server showed last, trusted or not.
+    #[must_use]
+    pub fn thumbprint(&self) -> Option<Thumbprint> {
+        self.transport.thumbprint()
+    }
+
     /// The service's root objects and what it says of itself.
     pub async fn content(&self) -> Result<ServiceContent> {
         Ok(self.session().await?.content.clone())

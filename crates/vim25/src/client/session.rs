@@ -114,7 +114,7 @@ impl Sessions {
         if let Some(session) = &state.live {
             return Ok(Arc::clone(session));
         }
-        let Versioned { version, credentials } = self.current();
+        let Versioned { version, credentials } = self.latest();
         let failure = |source: &Arc<Error>| Error::Login {
             endpoint: transport.endpoint().to_string(),
             user: credentials.user().to_owned(),
@@ -140,6 +140,10 @@ impl Sessions {
                 Err(failure(&error))
             }
         }
+    }
+
+    pub(super) async fn current(&self) -> Option<Arc<Session>> {
+        self.state.lock().await.live.clone()
     }
 
     pub(super) async fn forget(&self, session: &Session) {
@@ -175,14 +179,14 @@ impl Sessions {
         loop {
             // From here on, so that no replacement is missed.
             let replaced = self.replaced.notified();
-            if self.state.lock().await.refused != Some(self.current().version) {
+            if self.state.lock().await.refused != Some(self.latest().version) {
                 return;
             }
             replaced.await;
         }
     }
 
-    fn current(&self) -> Versioned {
+    fn latest(&self) -> Versioned {
         self.credentials.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -132,6 +132,10 @@ impl Transport {
         Ok(Self { client, endpoint, shown, settings })
     }
 
+    pub(super) fn thumbprint(&self) -> Option<Thumbprint> {
+        self.shown.get()
+    }
+
     pub(super) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }

@@ -66,7 +66,8 @@ pub struct WatchId(u64);
 pub enum Event {
     /// Something changed, in this order.
     Updates(Vec<Update>),
-    /// vCenter can't be reached or refuses the login. It is tried again by itself; [`Event::Up`] follows.
+    /// vCenter can't be reached or refuses the login. It is tried again by itself; [`Event::Up`] follows. It is said again where
+    /// something else is in the way than before.
     Down(Arc<Error>),
     /// vCenter answers again. The differences follow.
     Up,

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Client, Error, ManagedObjectReference, Result,
-    client::Session,
+    client::{Session, TransportError},
     faults::{InvalidLogin, ManagedObjectNotFound, RequestCanceled},
     methods::{
         CancelWaitForUpdates, CreateContainerView, CreateFilter, CreatePropertyCollector, DestroyPropertyCollector,
@@ -36,7 +36,7 @@ const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 
 /// Runs until the handle or the stream is dropped.
 pub(super) async fn run(client: Client, orders: mpsc::UnboundedReceiver<Command>, events: mpsc::Sender<Event>) {
-    let mut state = Loop { client, orders, events, watches: BTreeMap::new(), down: false };
+    let mut state = Loop { client, orders, events, watches: BTreeMap::new(), down: None };
     let mut pause = FIRST_PAUSE;
     loop {
         // Without a watch there is nothing to log in for.
@@ -80,12 +80,33 @@ impl From<Error> for Stop {
     }
 }
 
+/// What is in the way, as far as it matters to whoever has to remove it.
+#[derive(Clone, PartialEq, Eq)]
+enum Obstacle {
+    Login,
+    /// What is wrong with it.
+    Certificate(String),
+    Other,
+}
+
+impl Obstacle {
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::Transport(TransportError::Certificate { reason, .. }) => Self::Certificate(reason.clone()),
+            error if error.fault().is_some_and(crate::Fault::is::<InvalidLogin>) => Self::Login,
+            Error::Login { source, .. } => Self::of(source),
+            _ => Self::Other,
+        }
+    }
+}
+
 struct Loop {
     client: Client,
     orders: mpsc::UnboundedReceiver<Command>,
     events: mpsc::Sender<Event>,
     watches: BTreeMap<WatchId, Watched>,
-    down: bool,
+    /// Why vCenter is away, as it was said last.
+    down: Option<Obstacle>,
 }
 
 /// The collector in vCenter, which lives and dies with its session.
@@ -129,7 +150,7 @@ impl Loop {
         for id in ids {
             self.install(remote, id).await?;
         }
-        if std::mem::take(&mut self.down) {
+        if self.down.take().is_some() {
             self.send(Event::Up).await?;
         }
         let mut behind = true;
@@ -335,9 +356,11 @@ impl Loop {
     }
 
     async fn report_down(&mut self, error: Error) -> Result<(), Stop> {
-        if std::mem::replace(&mut self.down, true) {
+        let obstacle = Obstacle::of(&error);
+        if self.down.as_ref() == Some(&obstacle) {
             return Ok(());
         }
+        self.down = Some(obstacle);
         self.send(Event::Down(Arc::new(error))).await
     }
 

@@ -1,0 +1,258 @@
+//! Which vCenter a group, a host or a machine is looked for in.
+//!
+//! The one that the object names; else the one that its namespace's annotation names; else the one whose selector matches the
+//! namespace, if exactly one does; else the default; else the environment's.
+
+/// A vCenter that may be chosen, as one namespace sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Whom it serves.
+    pub serves: Serves,
+    /// What it is to those whom no other serves.
+    pub standing: Standing,
+}
+
+/// Whom a vCenter serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// Everybody who names it.
+    Everybody,
+    /// This namespace, which its selector matches.
+    ThisNamespace,
+    /// Others.
+    Others,
+}
+
+/// What a vCenter is to those whom no other serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing.
+    Plain,
+    /// The default.
+    Default,
+    /// What the environment gives.
+    Environment,
+}
+
+/// What names a vCenter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Names<'a> {
+    /// The object's spec.
+    pub spec: Option<&'a str>,
+    /// The annotation of its namespace.
+    pub annotation: Option<&'a str>,
+}
+
+/// Why no vCenter is chosen, as a sentence for a person.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the sentences say it")]
+pub enum NoVCenter {
+    #[error("{by}: there is no VCenter {name:?}{}", listed(.known))]
+    Unknown { by: &'static str, name: String, known: Vec<String> },
+    #[error("{by}: the VCenter {name:?} doesn't serve this namespace: its spec.namespaces selects others")]
+    NotAllowed { by: &'static str, name: String },
+    #[error(
+        "no VCenter serves this namespace: name one in spec.vcenter or in the namespace's annotation \
+         vm.codeconnect.vmworld.com/vcenter{}", listed(.known)
+    )]
+    None { known: Vec<String> },
+    #[error("several VCenters serve this namespace ({}): name one of them in spec.vcenter", .0.join(", "))]
+    Several(Vec<String>),
+    #[error("several VCenters are the default ({}): leave that to one of them, or name one in spec.vcenter", .0.join(", "))]
+    SeveralDefaults(Vec<String>),
+    #[error(
+        "spec.vcenter: the group has machines in the VCenter {recorded:?}, and can't change over to {wanted:?}: set it back, or \
+         scale the group to 0 first"
+    )]
+    Moved { recorded: String, wanted: String },
+    #[error("the VCenter {name:?} can't be used: {why}")]
+    Unusable { name: String, why: String },
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "; there is none".to_owned() } else { format!("; there are {}", names.join(", ")) }
+}
+
+const SPEC: &str = "spec.vcenter";
+const ANNOTATION: &str = "the namespace's annotation vm.codeconnect.vmworld.com/vcenter";
+
+/// Chooses a vCenter.
+pub fn choose<'a>(candidates: &[Candidate<'a>], names: Names<'_>) -> Result<&'a str, NoVCenter> {
+    if let Some(name) = names.spec {
+        return named(candidates, SPEC, name);
+    }
+    if let Some(name) = names.annotation {
+        return named(candidates, ANNOTATION, name);
+    }
+    let of = |which: fn(&Candidate<'_>) -> bool| -> Vec<&'a str> {
+        candidates.iter().filter(|candidate| which(candidate)).map(|candidate| candidate.name).collect()
+    };
+    let selected = of(|candidate| candidate.serves == Serves::ThisNamespace);
+    if let [only] = selected[..] {
+        return Ok(only);
+    }
+    let defaults = of(|candidate| candidate.serves != Serves::Others && candidate.standing == Standing::Default);
+    let environment = of(|candidate| candidate.standing == Standing::Environment);
+    match (&defaults[..], &environment[..]) {
+        (&[only], _) | (&[], &[only, ..]) => Ok(only),
+        (&[], &[]) if selected.is_empty() => Err(NoVCenter::None { known: all(candidates) }),
+        (&[], &[]) => Err(NoVCenter::Several(owned(&selected))),
+        (several, _) => Err(NoVCenter::SeveralDefaults(owned(several))),
+    }
+}
+
+fn named<'a>(candidates: &[Candidate<'a>], by: &'static str, name: &str) -> Result<&'a str, NoVCenter> {
+    match candidates.iter().find(|candidate| candidate.name == name) {
+        None => Err(NoVCenter::Unknown { by, name: name.to_owned(), known: all(candidates) }),
+        Some(candidate) if candidate.serves == Serves::Others => {
+            Err(NoVCenter::NotAllowed { by, name: name.to_owned() })
+        }
+        Some(candidate) => Ok(candidate.name),
+    }
+}
+
+fn all(candidates: &[Candidate<'_>]) -> Vec<String> {
+    candidates.iter().map(|candidate| candidate.name.to_owned()).collect()
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+/// Where a group is at home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// Here, as is written down.
+    At(String),
+    /// Here, once that is written down: then it is known wherever the next reconcile takes place.
+    Settle(String),
+    /// Nowhere for long: it has no machines, and what is left of it goes before it settles elsewhere.
+    Leave(String),
+}
+
+/// What is known of the vCenter that is written down as a group's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Whether the group has machines there, or may have.
+    pub has_members: bool,
+    /// Whether there still is such a vCenter.
+    pub is_there: bool,
+}
+
+/// Where a group is at home, by what is written down and what would be chosen now. A group's vCenter can't change once it has
+/// members: where only the circumstances would choose another, it stays.
+pub fn home(candidates: &[Candidate<'_>], names: Names<'_>, recorded: Option<Recorded<'_>>) -> Result<Home, NoVCenter> {
+    let wanted = choose(candidates, names);
+    let Some(recorded) = recorded else { return wanted.map(|name| Home::Settle(name.to_owned())) };
+    if wanted == Ok(recorded.name) {
+        return Ok(Home::At(recorded.name.to_owned()));
+    }
+    if recorded.has_members {
+        if let (Some(_), Ok(wanted)) = (names.spec, &wanted) {
+            return Err(NoVCenter::Moved { recorded: recorded.name.to_owned(), wanted: (*wanted).to_owned() });
+        }
+        return named(candidates, "the group has machines there", recorded.name).map(|name| Home::At(name.to_owned()));
+    }
+    let wanted = wanted?.to_owned();
+    Ok(if recorded.is_there { Home::Leave(recorded.name.to_owned()) } else { Home::Settle(wanted) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPEN: Candidate<'static> = Candidate { name: "open", serves: Serves::Everybody, standing: Standing::Plain };
+    const OURS: Candidate<'static> = Candidate { name: "ours", serves: Serves::ThisNamespace, ..OPEN };
+    const ALSO_OURS: Candidate<'static> = Candidate { name: "also-ours", ..OURS };
+    const THEIRS: Candidate<'static> = Candidate { name: "theirs", serves: Serves::Others, ..OPEN };
+    const DEFAULT: Candidate<'static> = Candidate { name: "usual", standing: Standing::Default, ..OPEN };
+    const ENVIRONMENT: Candidate<'static> = Candidate { name: "default", standing: Standing::Environment, ..OPEN };
+
+    fn chosen(candidates: &[Candidate<'static>], spec: Option<&str>, annotation: Option<&str>) -> String {
+        match choose(candidates, Names { spec, annotation }) {
+            Ok(name) => name.to_owned(),
+            Err(none) => none.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_spec_goes_before_the_annotation_before_the_selector_before_the_default_before_the_environment() {
+        let all = [OPEN, OURS, THEIRS, DEFAULT, ENVIRONMENT];
+        assert_eq!(chosen(&all, Some("open"), Some("ours")), "open");
+        assert_eq!(chosen(&all, None, Some("open")), "open");
+        assert_eq!(chosen(&all, None, None), "ours");
+        assert_eq!(chosen(&[OPEN, THEIRS, DEFAULT, ENVIRONMENT], None, None), "usual");
+        assert_eq!(chosen(&[OPEN, THEIRS, ENVIRONMENT], None, None), "default");
+    }
+
+    #[test]
+    fn two_selectors_that_match_leave_it_to_the_default() {
+        assert_eq!(chosen(&[OURS, ALSO_OURS, DEFAULT], None, None), "usual");
+        let message = chosen(&[OURS, ALSO_OURS], None, None);
+        assert_eq!(
+            message,
+            "several VCenters serve this namespace (ours, also-ours): name one of them in spec.vcenter"
+        );
+    }
+
+    #[test]
+    fn none_and_one_that_is_not_allowed_are_said_with_what_there_is() {
+        let message = chosen(&[THEIRS], Some("theirs"), None);
+        assert_eq!(
+            message,
+            "spec.vcenter: the VCenter \"theirs\" doesn't serve this namespace: its spec.namespaces selects others"
+        );
+        assert!(chosen(&[THEIRS], None, Some("theirs")).starts_with("the namespace's annotation"));
+        assert_eq!(
+            chosen(&[OPEN, OURS], Some("lab"), None),
+            "spec.vcenter: there is no VCenter \"lab\"; there are open, ours"
+        );
+        assert!(chosen(&[OPEN], None, None).ends_with("; there are open"));
+        assert!(chosen(&[], None, None).ends_with("; there is none"));
+    }
+
+    #[test]
+    fn a_default_that_serves_others_is_none_here_and_two_are_too_many() {
+        let theirs = Candidate { standing: Standing::Default, ..THEIRS };
+        assert_eq!(chosen(&[theirs, ENVIRONMENT], None, None), "default");
+        let other = Candidate { name: "other", ..DEFAULT };
+        assert!(chosen(&[DEFAULT, other], None, None).starts_with("several VCenters are the default (usual, other)"));
+    }
+
+    fn recorded(name: &str, has_members: bool) -> Recorded<'_> {
+        Recorded { name, has_members, is_there: true }
+    }
+
+    #[test]
+    fn a_group_settles_once_and_stays_while_it_has_machines() {
+        let all = [OPEN, OURS, ENVIRONMENT];
+        let none = Names::default();
+        assert_eq!(home(&all, none, None), Ok(Home::Settle("ours".to_owned())));
+        assert_eq!(home(&all, none, Some(recorded("ours", true))), Ok(Home::At("ours".to_owned())));
+        // Its namespace was given to another since.
+        assert_eq!(home(&all, none, Some(recorded("default", true))), Ok(Home::At("default".to_owned())));
+        assert_eq!(home(&all, none, Some(recorded("default", false))), Ok(Home::Leave("default".to_owned())));
+    }
+
+    #[test]
+    fn a_group_with_machines_is_not_moved_by_its_spec() {
+        let to_open = Names { spec: Some("open"), annotation: None };
+        let moved = home(&[OPEN, OURS], to_open, Some(recorded("ours", true))).unwrap_err();
+        assert!(moved.to_string().contains("has machines in the VCenter \"ours\""), "{moved}");
+        assert_eq!(home(&[OPEN, OURS], to_open, Some(recorded("ours", false))), Ok(Home::Leave("ours".to_owned())));
+    }
+
+    #[test]
+    fn a_vcenter_that_is_gone_or_serves_others_now_is_named() {
+        let gone = Recorded { name: "old", has_members: true, is_there: false };
+        assert!(home(&[OURS], Names::default(), Some(gone)).unwrap_err().to_string().contains("no VCenter \"old\""));
+        let empty = Recorded { has_members: false, ..gone };
+        assert_eq!(home(&[OURS], Names::default(), Some(empty)), Ok(Home::Settle("ours".to_owned())));
+        let revoked = home(&[OURS, THEIRS], Names::default(), Some(recorded("theirs", true))).unwrap_err();
+        assert!(matches!(revoked, NoVCenter::NotAllowed { .. }), "{revoked}");
+    }
+}

@@ -1,0 +1,76 @@
+//! Privileges that are missing are named, with where and what to do.
+
+use drover_e2e::{Group, SOON, binary, eventually};
+use serde_json::{Value, json};
+
+use super::{Declared, sandbox};
+
+/// What `drover vcenter privileges` prints.
+fn role() -> String {
+    let output = std::process::Command::new(binary()).args(["vcenter", "privileges"]).output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn each_privilege_that_is_missing_is_named_with_the_object_and_a_refusal_is_mended_by_granting_it() {
+    let lab = Declared::connected("rights", &json!({}));
+    let script = role();
+    let privileges: Vec<_> =
+        script.lines().filter_map(|line| line.strip_prefix("  ")).map(|line| line.trim_end_matches(" \\")).collect();
+    assert_eq!(privileges.len(), 17, "{script}");
+    let spec = json!({
+        "replicas": 1,
+        "vcenter": "rights",
+        "placement": {"datastore": "LocalDS_0"},
+        "networks": ["VM Network"],
+    });
+    let group = Group::create(sandbox(), "rights", &spec);
+    group.says("RUNNING", "successfully reconciled");
+    lab.says("Authorized", "True", "Granted", "");
+    for privilege in &privileges {
+        lab.control("PUT", "/privileges", &json!({"missing": [privilege]}));
+        lab.control("DELETE", "/sessions", &Value::Null);
+        let object = match privilege.split('.').next().unwrap() {
+            "Datastore" => "on the datastore LocalDS_0: ",
+            "Network" => "on the network VM Network: ",
+            "Resource" => "on the resource pool ",
+            _ if privilege.ends_with("DeployTemplate") => "on the template vm-operator-template: ",
+            _ => "on the folder vm-operator: ",
+        };
+        let message = lab.says("Authorized", "False", "PrivilegesMissing", privilege);
+        assert!(message.contains(object) && message.contains("drover vcenter privileges"), "{message}");
+    }
+    let clone = "VirtualMachine.Provisioning.DeployTemplate";
+    lab.control("PUT", "/privileges", &json!({"missing": [clone]}));
+    group.patch(&json!({"replicas": 2})).unwrap();
+    group.says("ERROR", clone);
+    lab.says("Authorized", "False", "PrivilegesMissing", clone);
+    lab.control("PUT", "/privileges", &json!({"missing": []}));
+    lab.says("Authorized", "True", "Granted", "");
+    eventually(sandbox(), SOON, "what was refused is done", || {
+        let status = group.status()?;
+        if status["currentReplicas"] == 2 && status["phase"] == "RUNNING" { Ok(()) } else { Err(status.to_string()) }
+    });
+    group.delete();
+}
+
+#[test]
+fn the_role_that_is_printed_can_be_created_with_govc() {
+    let vcenter = sandbox().vcenter();
+    let words: Vec<_> = role()
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .flat_map(|line| {
+            line.split_whitespace().filter(|word| *word != "\\").map(ToOwned::to_owned).collect::<Vec<_>>()
+        })
+        .collect();
+    let (govc, arguments) = words.split_first().unwrap();
+    assert_eq!(govc, "govc");
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    vcenter.govc(&arguments).unwrap();
+    let roles = vcenter.govc(&["role.ls"]).unwrap();
+    assert!(roles.contains("Drover"), "{roles}");
+    let granted = vcenter.govc(&["role.ls", "Drover"]).unwrap();
+    assert!(granted.contains("Resource.AssignVMToPool"), "{granted}");
+}

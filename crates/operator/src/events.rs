@@ -1,0 +1,60 @@
+//! What people are told beside what the status says: events, each by itself.
+//!
+//! kube's own recorder counts all events of one reason and object as the same, whatever they say.
+
+use drover_core::news::News;
+use k8s_openapi::{api::events::v1::Event, apimachinery::pkg::apis::meta::v1::MicroTime};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{ObjectMeta, PostParams},
+};
+use tracing::warn;
+
+const MANAGER: &str = "drover";
+
+/// Tells what there is to tell of an object. Nobody waits for it, and what can't be told now is told by the status too.
+pub fn tell<K: Resource<DynamicType = ()>>(kube: &Client, about: &K, news: &[News]) {
+    // Events of what is in no namespace are kept in this one.
+    let namespace = about.namespace().unwrap_or_else(|| "default".to_owned());
+    let events: Api<Event> = Api::namespaced(kube.clone(), &namespace);
+    let written: Vec<_> = news.iter().map(|news| event(about, &namespace, news)).collect();
+    tokio::spawn(async move {
+        for event in written {
+            if let Err(error) = events.create(&PostParams::default(), &event).await {
+                warn!(%error, reason = event.reason, "an event could not be written");
+            }
+        }
+    });
+}
+
+fn event<K: Resource<DynamicType = ()>>(about: &K, namespace: &str, news: &News) -> Event {
+    let now = k8s_openapi::jiff::Timestamp::now();
+    let instance = std::env::var("POD_NAME").unwrap_or_else(|_| MANAGER.to_owned());
+    Event {
+        metadata: ObjectMeta {
+            name: Some(format!("{}.{:x}", about.name_any(), now.as_nanosecond())),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        type_: Some(if news.is_warning { "Warning" } else { "Normal" }.to_owned()),
+        reason: Some(news.reason.to_owned()),
+        note: Some(cut(news.message.clone())),
+        action: Some("Reconcile".to_owned()),
+        regarding: Some(about.object_ref(&())),
+        event_time: Some(MicroTime(now)),
+        reporting_controller: Some(MANAGER.to_owned()),
+        reporting_instance: Some(instance),
+        ..Event::default()
+    }
+}
+
+/// An event's note has at most a kilobyte.
+fn cut(mut message: String) -> String {
+    const LONGEST: usize = 1000;
+    if message.len() > LONGEST {
+        let end = (0..=LONGEST).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
+        message.truncate(end);
+        message.push('…');
+    }
+    message
+}

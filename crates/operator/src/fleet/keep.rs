@@ -1,0 +1,254 @@
+//! The controller of VCenters: each is followed as it is declared, with what its Secret says now.
+
+use std::{
+    collections::BTreeSet,
+    num::NonZeroUsize,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use drover_api::{
+    VCenter,
+    vcenter::{Limits as DeclaredLimits, SecretReference},
+};
+use drover_core::budget::Limits;
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{
+    Api, Client, ResourceExt,
+    runtime::{
+        Controller, WatchStreamExt,
+        controller::Action as Requeue,
+        reflector::{ObjectRef, store::Writer},
+        watcher,
+    },
+};
+use tokio::{sync::mpsc, task::JoinHandle};
+use tracing::{info, warn};
+
+use super::{DEFAULT, Fleet, Known, report, roster::Declared};
+use crate::{
+    connection::{BadDeclaration, Connection},
+    group::{self, Context},
+    info,
+    shelf::{self, Error, Shelf},
+    vcenter::{Live, Trigger, rights, whereabouts::Concerned},
+};
+
+/// How often the figures of a VCenter are looked at. It costs nothing where they are the same.
+const LOOK: Duration = Duration::from_secs(3);
+
+/// A VCenter that is looked after.
+pub(super) struct Keeping {
+    secret: SecretReference,
+    seen: Arc<Mutex<Option<Seen>>>,
+    watch: JoinHandle<()>,
+    state: State,
+}
+
+/// What the watch on a Secret has told: it, or that it isn't there, or why it can't be told.
+type Seen = Result<Option<Secret>, String>;
+
+enum State {
+    /// Its Secret has not been read yet.
+    Waiting,
+    Followed(Box<Connection>, Arc<Live>),
+    Unusable(String),
+}
+
+impl Keeping {
+    pub(super) fn live(&self) -> Option<&Arc<Live>> {
+        self.usable().ok()
+    }
+
+    pub(super) fn usable(&self) -> Result<&Arc<Live>, &str> {
+        match &self.state {
+            State::Followed(_, live) => Ok(live),
+            State::Waiting => Err("its Secret has not been read yet"),
+            State::Unusable(why) => Err(why),
+        }
+    }
+
+    fn set_state(&mut self, state: State) {
+        if let State::Followed(_, live) = std::mem::replace(&mut self.state, state) {
+            live.retire();
+        }
+    }
+}
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        self.watch.abort();
+        self.set_state(State::Waiting);
+    }
+}
+
+/// Starts the controller of VCenters. `orders` are those that have to be looked at again.
+pub fn start(
+    context: &Arc<Context>,
+    shelf: &Shelf<VCenter>,
+    writer: Writer<VCenter>,
+    orders: mpsc::UnboundedReceiver<ObjectRef<VCenter>>,
+) {
+    let mut there = BTreeSet::new();
+    let told = shelf.watch(&context.kube, writer, {
+        let context = Arc::clone(context);
+        move |event, _| match event {
+            watcher::Event::Delete(vcenter) => context.fleet.retain(|name| name != vcenter.name_any()),
+            watcher::Event::Init => there.clear(),
+            watcher::Event::InitApply(vcenter) => drop(there.insert(vcenter.name_any())),
+            // Those that went while nobody watched.
+            watcher::Event::InitDone => context.fleet.retain(|name| there.contains(name)),
+            watcher::Event::Apply(_) => {}
+        }
+    });
+    shelf::run(Controller::for_stream(told, shelf.store.clone()), orders, reconcile, context);
+}
+
+/// Follows a vCenter as it is declared.
+async fn reconcile(vcenter: Arc<VCenter>, context: Arc<Context>) -> Result<Requeue, Error> {
+    let outlook = context.fleet.tend(&vcenter, &context.kube);
+    let Some(outlook) = outlook else { return Ok(Requeue::await_change()) };
+    if let Ok(live) = &outlook {
+        live.works().set_limits(limits(vcenter.spec.limits));
+        group::start_what_may(live);
+        if live.away().is_none() {
+            check_rights(live, &vcenter).await;
+            info::publish_hosts(&context, live, &vcenter).await?;
+        }
+    }
+    report::write(&context.kube, &vcenter, outlook.as_ref().map_err(String::as_str)).await?;
+    Ok(Requeue::requeue(LOOK))
+}
+
+async fn check_rights(live: &Arc<Live>, vcenter: &VCenter) {
+    group::concern_defaults(live, &vcenter.spec.defaults).await;
+    if live.works().take_refusal() {
+        live.rights().doubt();
+    }
+    let lacks = || live.rights().missing().is_some_and(|missing| !missing.is_empty());
+    let lacked = lacks();
+    if let Err(error) = rights::check(live).await {
+        warn!(vcenter = %live.name, %error, "the privileges could not be checked");
+    }
+    if lacked && !lacks() {
+        // What was refused may well be done now.
+        live.works().start_over();
+        live.trigger(Trigger::VCenter(live.name.clone()));
+    }
+}
+
+fn limits(declared: DeclaredLimits) -> Limits {
+    let usual = Limits::default();
+    let or = |number: Option<u32>, usual| {
+        number.and_then(|number| NonZeroUsize::new(usize::try_from(number).ok()?)).unwrap_or(usual)
+    };
+    Limits {
+        operations: or(declared.operations, usual.operations),
+        clones_per_host: or(declared.clones_per_host, usual.clones_per_host),
+    }
+}
+
+impl Fleet {
+    /// Follows a vCenter as it is declared now, or says why it can't be. `None`: that isn't known yet.
+    pub(super) fn tend(&self, vcenter: &VCenter, kube: &Client) -> Option<Result<Arc<Live>, String>> {
+        let name = vcenter.name_any();
+        let mut known = self.known();
+        let Declared { is_news, problem } = known.roster.declare(&name, &vcenter.spec);
+        if is_news {
+            let _ = self.triggers.send(Trigger::All);
+        }
+        if name == DEFAULT {
+            known.leave_environment();
+        }
+        let reference = &vcenter.spec.credentials_secret_ref;
+        let is_watched = known.kept.get(&name).is_some_and(|keeping| keeping.secret == *reference);
+        if !is_watched {
+            let state =
+                known.kept.remove(&name).map(|mut keeping| std::mem::replace(&mut keeping.state, State::Waiting));
+            let state = state.unwrap_or(State::Waiting);
+            known.kept.insert(name.clone(), self.keep(&name, reference, state, kube));
+        }
+        let keeping = known.kept.get_mut(&name)?;
+        let seen = keeping.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let connection = match problem {
+            Some(problem) => Err(problem),
+            None => connection(vcenter, seen).map_err(|bad| bad.to_string()),
+        };
+        let before = keeping.usable().map(Arc::as_ptr).map_err(ToOwned::to_owned);
+        match (connection, &mut keeping.state) {
+            (Err(why), _) => keeping.set_state(State::Unusable(why)),
+            (Ok(connection), State::Followed(known, live)) if known.leads_where(&connection) => {
+                // It takes no notice of the same ones.
+                live.client.set_credentials(connection.credentials.clone());
+                **known = connection;
+            }
+            (Ok(connection), _) => {
+                let instance = vcenter.status.as_ref().and_then(|status| status.instance_uuid.clone());
+                let state = match self.connect(&name, &connection, instance) {
+                    Ok(live) => State::Followed(Box::new(connection), live),
+                    Err(why) => State::Unusable(why),
+                };
+                keeping.set_state(state);
+            }
+        }
+        let outlook = keeping.usable().cloned().map_err(ToOwned::to_owned);
+        if outlook.as_ref().map(Arc::as_ptr).map_err(Clone::clone) != before {
+            info!(vcenter = %name, why = outlook.as_ref().err(), "the VCenter is taken up as it is declared");
+            let _ = self.triggers.send(Trigger::VCenter(name));
+        }
+        Some(outlook)
+    }
+
+    /// Watches a VCenter's Secret.
+    fn keep(&self, name: &str, secret: &SecretReference, state: State, kube: &Client) -> Keeping {
+        let seen: Arc<Mutex<Option<Seen>>> = Arc::default();
+        let secrets: Api<Secret> = Api::namespaced(kube.clone(), &secret.namespace);
+        let told = watcher::watch_object(secrets, &secret.name).default_backoff();
+        let watch = {
+            let (seen, name, triggers) = (Arc::clone(&seen), name.to_owned(), self.triggers.clone());
+            async move {
+                let mut told = std::pin::pin!(told.into_stream());
+                while let Some(news) = told.next().await {
+                    let news: Seen = news.map_err(|error| error.to_string());
+                    *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(news);
+                    // The receiver lives as long as the operator.
+                    let _ = triggers.send(Trigger::Infos(name.clone(), Concerned::default()));
+                }
+            }
+        };
+        Keeping { secret: secret.clone(), seen, watch: tokio::spawn(watch), state }
+    }
+
+    /// Stops to follow those that are declared no more.
+    fn retain(&self, is_there: impl Fn(&str) -> bool) {
+        let mut known = self.known();
+        let gone: Vec<_> = known.kept.keys().filter(|name| !is_there(name)).cloned().collect();
+        for name in gone {
+            info!(vcenter = %name, "the VCenter is declared no more");
+            known.roster.dismiss(&name);
+            known.kept.remove(&name);
+            if name == DEFAULT {
+                self.follow_environment(&mut known);
+            }
+            let _ = self.triggers.send(Trigger::VCenter(name));
+        }
+    }
+}
+
+impl Known {
+    /// A VCenter has the name of the one that the environment gives.
+    fn leave_environment(&mut self) {
+        if let Some((_, live)) = &mut self.environment
+            && let Some(live) = live.take()
+        {
+            live.retire();
+        }
+    }
+}
+
+fn connection(vcenter: &VCenter, seen: Seen) -> Result<Connection, BadDeclaration> {
+    let SecretReference { namespace, name } = &vcenter.spec.credentials_secret_ref;
+    let secret = seen.map_err(|error| BadDeclaration::Unreadable(format!("{namespace}/{name}"), error))?;
+    Connection::declared(&vcenter.spec, secret.as_ref())
+}

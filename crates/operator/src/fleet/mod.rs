@@ -1,0 +1,197 @@
+//! All the vCenters, and which of them serves whom.
+
+mod keep;
+mod report;
+mod roster;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use drover_api::{VCenter, VmGroup, vmgroup::Placement};
+use drover_core::home::{self, Home, NoVCenter, Recorded};
+use futures::future;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, ResourceExt, api::ListParams, core::PartialObjectMeta, runtime::reflector::Store};
+use tokio::{sync::mpsc, time::timeout};
+
+use crate::{
+    connection::Connection,
+    leadership::Claim,
+    metrics::Metrics,
+    vcenter::{Live, Trigger},
+};
+use keep::Keeping;
+pub use keep::start;
+pub use roster::{Around, Roster};
+
+/// The name of the vCenter that the environment gives, unless a VCenter has it.
+pub const DEFAULT: &str = "default";
+/// How long a vCenter may take to end a session.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// How long the API server may take to tell what there is, and how often that is looked at.
+const PATIENCE: Duration = Duration::from_secs(10);
+const MOMENT: Duration = Duration::from_millis(20);
+
+/// All the vCenters.
+pub struct Fleet {
+    known: Mutex<Known>,
+    namespaces: Store<PartialObjectMeta<Namespace>>,
+    claim: Claim,
+    metrics: Metrics,
+    triggers: mpsc::UnboundedSender<Trigger>,
+}
+
+#[derive(Default)]
+struct Known {
+    roster: Roster,
+    /// What the environment gives. It steps back for a VCenter of its name.
+    environment: Option<(vim25::Client, Option<Arc<Live>>)>,
+    kept: BTreeMap<String, Keeping>,
+}
+
+/// A vCenter, as it serves somebody.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    pub live: Arc<Live>,
+    /// Where machines are put whose group doesn't say.
+    pub defaults: Placement,
+}
+
+/// Where a group is to be looked after.
+pub enum Housing {
+    /// Here.
+    Here(Seat),
+    /// Here, once that is written down.
+    Settle(String),
+    /// What is left of it here goes first. It has no machines.
+    Leave(Seat),
+}
+
+impl Fleet {
+    pub fn new(
+        namespaces: Store<PartialObjectMeta<Namespace>>,
+        claim: Claim,
+        metrics: Metrics,
+        triggers: mpsc::UnboundedSender<Trigger>,
+    ) -> Self {
+        Self { known: Mutex::default(), namespaces, claim, metrics, triggers }
+    }
+
+    /// Takes up all the vCenters that there are, before anybody asks for one: that which the environment names, and those that
+    /// are declared.
+    pub async fn muster(&self, kube: &Client, environment: Option<vim25::Client>) -> Result<(), kube::Error> {
+        // Whom a vCenter serves is a matter of namespaces. Should their watch never begin, this is not the place to say so.
+        let _ = timeout(PATIENCE, self.namespaces.wait_until_ready()).await;
+        let declared = Api::<VCenter>::all(kube.clone()).list(&ListParams::default()).await?;
+        {
+            let mut known = self.known();
+            for vcenter in &declared.items {
+                // What is wrong with it, its own status says.
+                known.roster.declare(&vcenter.name_any(), &vcenter.spec);
+            }
+            if let Some(client) = environment {
+                known.environment = Some((client, None));
+                known.roster.set_environment();
+            }
+            if known.roster.has_environment() {
+                self.follow_environment(&mut known);
+            }
+        }
+        let began = Instant::now();
+        for vcenter in &declared.items {
+            while self.tend(vcenter, kube).is_none() && began.elapsed() < PATIENCE {
+                tokio::time::sleep(MOMENT).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn follow_environment(&self, known: &mut Known) {
+        if let Some((client, live)) = &mut known.environment {
+            *live = Some(Live::start(DEFAULT, client.clone(), None, self.claim.clone(), self.triggers.clone()));
+        }
+    }
+
+    /// The vCenter for an object in a namespace, whose spec may name one.
+    pub fn choose(&self, namespace: &str, named: Option<&str>) -> Result<Seat, NoVCenter> {
+        let around = self.around(namespace);
+        let known = self.known();
+        let name = home::choose(&known.roster.candidates(&around), around.names(named))?.to_owned();
+        known.seat(&name)
+    }
+
+    /// Where a group is at home.
+    pub fn house(&self, group: &VmGroup, cluster: &str) -> Result<Housing, NoVCenter> {
+        let around = self.around(&group.namespace().unwrap_or_default());
+        let known = self.known();
+        let status = group.status.clone().unwrap_or_default();
+        let recorded = status.vcenter.as_deref().map(|name| {
+            let live = known.seat(name).ok().map(|seat| seat.live);
+            let seen = live.as_ref().filter(|live| live.away().is_none());
+            let uid = group.uid().unwrap_or_default();
+            let has_members = match seen {
+                Some(live) => live.mirror().has_members(&uid, cluster),
+                None => status.current_replicas.unwrap_or(0) > 0,
+            };
+            // One that is being deleted goes where it was made, wherever a new one would go.
+            let has_members = has_members || group.metadata.deletion_timestamp.is_some();
+            Recorded { name, has_members, is_there: live.is_some() }
+        });
+        let spec = group.spec.vcenter.as_deref().filter(|_| group.metadata.deletion_timestamp.is_none());
+        match home::home(&known.roster.candidates(&around), around.names(spec), recorded)? {
+            Home::At(name) => known.seat(&name).map(Housing::Here),
+            Home::Settle(name) => known.seat(&name).map(|_| Housing::Settle(name)),
+            Home::Leave(name) => known.seat(&name).map(Housing::Leave),
+        }
+    }
+
+    /// All that are followed, by name.
+    pub fn lives(&self) -> Vec<Arc<Live>> {
+        let known = self.known();
+        let kept = known.kept.values().filter_map(Keeping::live).cloned();
+        let environment = known.environment.iter().filter_map(|(_, live)| live.clone());
+        environment.chain(kept).collect()
+    }
+
+    /// Ends all sessions, which would otherwise stay until the vCenters tire of them. Nothing waits long for that.
+    pub async fn farewell(&self) {
+        future::join_all(self.lives().iter().map(|live| log_out(&live.client))).await;
+    }
+
+    fn around(&self, namespace: &str) -> Around {
+        let key = kube::runtime::reflector::ObjectRef::new(namespace);
+        self.namespaces.get(&key).map(|namespace| Around::of(&*namespace)).unwrap_or_default()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connect(&self, name: &str, connection: &Connection, instance: Option<String>) -> Result<Arc<Live>, String> {
+        let client = connection.client(Some(self.metrics.observer(name))).map_err(|bad| format!("spec.tls: {bad}"))?;
+        Ok(Live::start(name, client, instance, self.claim.clone(), self.triggers.clone()))
+    }
+}
+
+impl Known {
+    fn seat(&self, name: &str) -> Result<Seat, NoVCenter> {
+        let unusable = |why: &str| NoVCenter::Unusable { name: name.to_owned(), why: why.to_owned() };
+        let (live, defaults) = match self.kept.get(name) {
+            Some(keeping) => (keeping.usable().map_err(unusable)?, self.roster.defaults(name)),
+            None if self.roster.has_environment() && name == DEFAULT => {
+                let live = self.environment.as_ref().and_then(|(_, live)| live.as_ref());
+                (live.ok_or_else(|| unusable("it isn't there"))?, Placement::default())
+            }
+            None => return Err(unusable("it isn't there")),
+        };
+        Ok(Seat { live: Arc::clone(live), defaults })
+    }
+}
+
+/// Ends a session, if vCenter does so soon.
+pub async fn log_out(client: &vim25::Client) {
+    let _ = timeout(FAREWELL, client.logout()).await;
+}

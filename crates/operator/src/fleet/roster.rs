@@ -1,0 +1,106 @@
+//! Which vCenters there are, and what they are to whom.
+
+use std::collections::BTreeMap;
+
+use drover_api::{VCenterSpec, vcenter::NAMESPACE_ANNOTATION, vmgroup::Placement};
+use drover_core::home::{Candidate, Names, Serves, Standing};
+use kube::{
+    ResourceExt,
+    core::{Selector, SelectorExt},
+};
+
+use super::DEFAULT;
+
+/// The vCenters that there are, by name.
+#[derive(Debug, Default)]
+pub struct Roster {
+    listed: BTreeMap<String, Listed>,
+    environment: bool,
+}
+
+#[derive(Debug, PartialEq)]
+struct Listed {
+    selector: Option<Selector>,
+    is_default: bool,
+    defaults: Placement,
+}
+
+/// What came of a declaration.
+pub struct Declared {
+    /// Whether it serves others, or otherwise, than it did.
+    pub is_news: bool,
+    /// Why it makes no sense, if it makes none. Then it serves nobody.
+    pub problem: Option<String>,
+}
+
+/// What a namespace says that matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Around {
+    labels: BTreeMap<String, String>,
+    annotation: Option<String>,
+}
+
+impl Around {
+    pub fn of(namespace: &impl ResourceExt) -> Self {
+        let annotation = namespace.annotations().get(NAMESPACE_ANNOTATION).cloned();
+        Self { labels: namespace.labels().clone(), annotation }
+    }
+
+    pub fn names<'a>(&'a self, spec: Option<&'a str>) -> Names<'a> {
+        Names { spec, annotation: self.annotation.as_deref() }
+    }
+}
+
+impl Roster {
+    /// Takes up what a VCenter declares.
+    pub fn declare(&mut self, name: &str, spec: &VCenterSpec) -> Declared {
+        let selector = spec.namespaces.clone().map(Selector::try_from).transpose();
+        let listed = Listed {
+            // What can't be read selects nothing.
+            selector: selector.as_ref().map_or_else(|_| Some(nobody()), Clone::clone),
+            is_default: spec.default,
+            defaults: spec.defaults.clone(),
+        };
+        let is_news = self.listed.get(name) != Some(&listed);
+        self.listed.insert(name.to_owned(), listed);
+        Declared { is_news, problem: selector.err().map(|error| format!("spec.namespaces: {error}")) }
+    }
+
+    pub fn dismiss(&mut self, name: &str) {
+        self.listed.remove(name);
+    }
+
+    pub fn set_environment(&mut self) {
+        self.environment = true;
+    }
+
+    /// Whether the environment gives one. A VCenter of its name takes its place.
+    pub fn has_environment(&self) -> bool {
+        self.environment && !self.listed.contains_key(DEFAULT)
+    }
+
+    pub fn defaults(&self, name: &str) -> Placement {
+        self.listed.get(name).map(|listed| listed.defaults.clone()).unwrap_or_default()
+    }
+
+    /// What each is to a namespace.
+    pub fn candidates(&self, around: &Around) -> Vec<Candidate<'_>> {
+        let listed = self.listed.iter().map(|(name, listed)| Candidate {
+            name,
+            serves: match &listed.selector {
+                None => Serves::Everybody,
+                Some(selector) if selector.matches(&around.labels) => Serves::ThisNamespace,
+                Some(_) => Serves::Others,
+            },
+            standing: if listed.is_default { Standing::Default } else { Standing::Plain },
+        });
+        let environment = Candidate { name: DEFAULT, serves: Serves::Everybody, standing: Standing::Environment };
+        listed.chain(self.has_environment().then_some(environment)).collect()
+    }
+}
+
+/// A selector that no labels match.
+fn nobody() -> Selector {
+    use kube::core::Expression::{DoesNotExist, Exists};
+    [Exists(String::new()), DoesNotExist(String::new())].into_iter().collect()
+}

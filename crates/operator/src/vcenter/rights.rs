@@ -1,0 +1,249 @@
+//! What Drover has to be allowed to do in a vCenter, and whether it is.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    time::{Duration, Instant},
+};
+
+use vim25::{
+    Error, ManagedObjectReference, methods::HasPrivilegeOnEntities, refs::ManagedEntityRef, types::EntityPrivilege,
+};
+
+use super::Live;
+
+/// Nothing tells when rights were granted, so those that are missing are looked for again after this long.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// What an object is to Drover, which decides what it has to be allowed there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Where groups make their folders and machines.
+    Folder,
+    /// What machines are cloned from.
+    Template,
+    ResourcePool,
+    Datastore,
+    Network,
+}
+
+/// What Drover needs. A role with all of these, granted where they apply or above, is enough.
+const NEEDED: [(Part, &[&str]); 5] = [
+    (
+        Part::Folder,
+        &[
+            "Folder.Create",
+            "Folder.Delete",
+            "VirtualMachine.Config.AdvancedConfig",
+            "VirtualMachine.Config.CPUCount",
+            "VirtualMachine.Config.EditDevice",
+            "VirtualMachine.Config.Memory",
+            "VirtualMachine.Config.Rename",
+            "VirtualMachine.Interact.PowerOff",
+            "VirtualMachine.Interact.PowerOn",
+            "VirtualMachine.Interact.Suspend",
+            "VirtualMachine.Inventory.CreateFromExisting",
+            "VirtualMachine.Inventory.Delete",
+            "VirtualMachine.Inventory.Move",
+        ],
+    ),
+    (Part::Template, &["VirtualMachine.Provisioning.DeployTemplate"]),
+    (Part::ResourcePool, &["Resource.AssignVMToPool"]),
+    (Part::Datastore, &["Datastore.AllocateSpace"]),
+    (Part::Network, &["Network.Assign"]),
+];
+
+impl Part {
+    fn needs(self) -> &'static [&'static str] {
+        NEEDED.iter().find(|(part, _)| *part == self).map_or(&[], |(_, privileges)| privileges)
+    }
+
+    fn called(self) -> &'static str {
+        match self {
+            Self::Folder => "the folder",
+            Self::Template => "the template",
+            Self::ResourcePool => "the resource pool",
+            Self::Datastore => "the datastore",
+            Self::Network => "the network",
+        }
+    }
+}
+
+/// The role that Drover needs, as commands for a shell.
+pub fn role() -> String {
+    let privileges: BTreeSet<_> = NEEDED.iter().flat_map(|(_, privileges)| *privileges).collect();
+    let mut text = "# The least that Drover needs. Run this as somebody who may administer vCenter.\n".to_owned();
+    text.push_str("govc role.create Drover");
+    for privilege in privileges {
+        let _ = write!(text, " \\\n  {privilege}");
+    }
+    text.push_str(
+        "\n# Then grant it to the user that Drover logs in as, on the datacenter, or on just the folder, the templates, the\n\
+         # resource pools, the datastores and the networks that its groups use:\n\
+         # govc permissions.set -principal drover@vsphere.local -role Drover -propagate=true /DC0\n",
+    );
+    text
+}
+
+/// An object that groups use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concern {
+    pub part: Part,
+    /// What people call it.
+    pub name: String,
+}
+
+/// What is missing on an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    pub concern: Concern,
+    pub privileges: Vec<String>,
+}
+
+/// What is known of the rights in a vCenter.
+#[derive(Debug, Default)]
+pub struct Rights {
+    concerns: BTreeMap<ManagedObjectReference, Concern>,
+    /// What was found missing, and when it was looked for.
+    checked: Option<(Instant, Vec<Missing>)>,
+    is_doubted: bool,
+}
+
+impl Rights {
+    /// Adds an object that groups use.
+    pub fn concern(&mut self, object: &ManagedObjectReference, part: Part, name: &str) {
+        let concern = Concern { part, name: name.to_owned() };
+        if self.concerns.get(object) != Some(&concern) {
+            self.concerns.insert(object.clone(), concern);
+            self.is_doubted = true;
+        }
+    }
+
+    /// They may be others than they were.
+    pub fn doubt(&mut self) {
+        self.is_doubted = true;
+    }
+
+    /// What is missing, if that is known.
+    pub fn missing(&self) -> Option<&[Missing]> {
+        self.checked.as_ref().map(|(_, missing)| &missing[..])
+    }
+
+    fn is_due(&self) -> bool {
+        let is_old = |(at, missing): &(Instant, Vec<Missing>)| !missing.is_empty() && at.elapsed() >= LOOK_AGAIN;
+        self.is_doubted || self.checked.as_ref().is_none_or(is_old)
+    }
+}
+
+/// Looks whether Drover may do what it needs to, if there is a reason to.
+pub async fn check(live: &Live) -> Result<(), Error> {
+    let concerns = {
+        let mut rights = live.rights();
+        if !rights.is_due() || rights.concerns.is_empty() {
+            return Ok(());
+        }
+        rights.is_doubted = false;
+        rights.concerns.clone()
+    };
+    match ask(live, &concerns).await {
+        Ok(missing) => {
+            live.rights().checked = Some((Instant::now(), missing));
+            Ok(())
+        }
+        Err(error) => {
+            let mut rights = live.rights();
+            rights.is_doubted = true;
+            // One that is gone would fail the question for all.
+            if let Some(gone) = error.fault().and_then(vim25::Fault::object) {
+                rights.concerns.remove(gone);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Asks vCenter what of all that is needed is missing on these objects.
+pub async fn ask(live: &Live, concerns: &BTreeMap<ManagedObjectReference, Concern>) -> Result<Vec<Missing>, Error> {
+    let session = live.client.session().await?;
+    let Some(this) = session.content.authorization_manager.clone() else { return Ok(Vec::new()) };
+    let privileges: BTreeSet<_> = concerns.values().flat_map(|concern| concern.part.needs()).collect();
+    let entity: Vec<_> = concerns.keys().filter_map(|object| ManagedEntityRef::try_from(object.clone()).ok()).collect();
+    let priv_id = privileges.into_iter().map(ToString::to_string).collect();
+    let question = HasPrivilegeOnEntities { this, entity, session_id: session.user.key.clone(), priv_id };
+    let answers = live.client.call(&question).await?;
+    Ok(missing(concerns, &answers))
+}
+
+fn missing(concerns: &BTreeMap<ManagedObjectReference, Concern>, answers: &[EntityPrivilege]) -> Vec<Missing> {
+    let mut found = Vec::new();
+    for answer in answers {
+        let object: ManagedObjectReference = answer.entity.clone().into();
+        let Some(concern) = concerns.get(&object) else { continue };
+        let lacks = |privilege: &&&str| {
+            answer.priv_availability.iter().any(|said| said.priv_id == **privilege && !said.is_granted)
+        };
+        let privileges: Vec<_> = concern.part.needs().iter().filter(lacks).map(ToString::to_string).collect();
+        if !privileges.is_empty() {
+            found.push(Missing { concern: concern.clone(), privileges });
+        }
+    }
+    found.sort_by(|a, b| (a.concern.part, &a.concern.name).cmp(&(b.concern.part, &b.concern.name)));
+    found
+}
+
+/// What is missing, where, and what to do, as a sentence.
+pub fn sentence(missing: &[Missing]) -> String {
+    let on: Vec<_> = missing
+        .iter()
+        .map(|Missing { concern, privileges }| {
+            format!("on {} {}: {}", concern.part.called(), concern.name, privileges.join(", "))
+        })
+        .collect();
+    format!("missing {}; `drover vcenter privileges` prints the role to create", on.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use vim25::types::PrivilegeAvailability;
+
+    use super::*;
+
+    fn object(kind: &str, value: &str) -> ManagedObjectReference {
+        ManagedObjectReference::new(kind, value)
+    }
+
+    #[test]
+    fn what_is_missing_is_said_of_the_objects_that_need_it() {
+        let pool = object("ResourcePool", "pool-1");
+        let folder = object("Folder", "group-1");
+        let concerns = BTreeMap::from([
+            (pool.clone(), Concern { part: Part::ResourcePool, name: "Resources".to_owned() }),
+            (folder.clone(), Concern { part: Part::Folder, name: "vm-operator".to_owned() }),
+        ]);
+        let answer = |object: &ManagedObjectReference, denied: &[&str]| EntityPrivilege {
+            entity: object.clone().try_into().unwrap(),
+            priv_availability: ["Folder.Create", "Resource.AssignVMToPool"]
+                .map(|privilege| PrivilegeAvailability {
+                    priv_id: privilege.to_owned(),
+                    is_granted: !denied.contains(&privilege),
+                })
+                .into(),
+        };
+        let both = ["Folder.Create", "Resource.AssignVMToPool"];
+        let found = missing(&concerns, &[answer(&pool, &both), answer(&folder, &both)]);
+        assert_eq!(
+            sentence(&found),
+            "missing on the folder vm-operator: Folder.Create; on the resource pool Resources: Resource.AssignVMToPool; \
+             `drover vcenter privileges` prints the role to create"
+        );
+        assert_eq!(missing(&concerns, &[answer(&pool, &[]), answer(&folder, &[])]), []);
+    }
+
+    #[test]
+    fn the_role_has_every_privilege_once() {
+        let role = role();
+        for privilege in NEEDED.iter().flat_map(|(_, privileges)| *privileges) {
+            assert_eq!(role.matches(&format!("\n  {privilege}")).count(), 1, "{privilege}");
+        }
+    }
+}

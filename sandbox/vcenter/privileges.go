@@ -1,0 +1,168 @@
+package vcenter
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vim25/xml"
+)
+
+// privileges are those that the user lacks everywhere. vcsim knows roles and asks nobody for a privilege.
+type privileges struct {
+	mu      sync.Mutex
+	missing []string
+}
+
+func (p *privileges) set(missing []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.missing = missing
+}
+
+func (p *privileges) lacks(privilege string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Contains(p.missing, privilege)
+}
+
+func (f *front) putPrivileges(w http.ResponseWriter, r *http.Request) {
+	var p struct{ Missing []string }
+	if !take(w, r, &p) {
+		return
+	}
+	for _, privilege := range p.Missing {
+		if !strings.Contains(privilege, ".") {
+			refuse(w, http.StatusBadRequest, errors.New("missing: give privileges such as Folder.Create"))
+			return
+		}
+	}
+	f.privileges.set(p.Missing)
+	reply(w, struct{}{})
+}
+
+// need is a privilege, and the object that it is needed on.
+type need struct {
+	on        types.ManagedObjectReference
+	privilege string
+}
+
+// answer is vCenter's to a call that the user may not make, or nil if it may be made. It also answers the question
+// what may be done.
+func (p *privileges) answer(c *call) *httptest.ResponseRecorder {
+	p.mu.Lock()
+	none := len(p.missing) == 0
+	p.mu.Unlock()
+	if none {
+		return nil
+	}
+	request, err := simulator.UnmarshalBody(typeOf, c.body)
+	if err != nil {
+		return nil // vcsim says what is wrong with it
+	}
+	out := httptest.NewRecorder()
+	if question, ok := request.Body.(*types.HasPrivilegeOnEntities); ok {
+		p.tell(out, question)
+		return out
+	}
+	for _, n := range needs(c.this, request.Body) {
+		if p.lacks(n.privilege) {
+			writeFault(out, "Permission to perform this operation was denied.",
+				&types.NoPermission{Object: &n.on, PrivilegeId: n.privilege})
+			return out
+		}
+	}
+	return nil
+}
+
+func (p *privileges) tell(w http.ResponseWriter, question *types.HasPrivilegeOnEntities) {
+	var answer types.HasPrivilegeOnEntitiesResponse
+	for _, entity := range question.Entity {
+		told := types.EntityPrivilege{Entity: entity}
+		for _, privilege := range question.PrivId {
+			granted := !p.lacks(privilege)
+			told.PrivAvailability = append(told.PrivAvailability, types.PrivilegeAvailability{PrivId: privilege, IsGranted: granted})
+		}
+		answer.Returnval = append(answer.Returnval, told)
+	}
+	var body strings.Builder
+	start := xml.StartElement{
+		Name: xml.Name{Local: "HasPrivilegeOnEntitiesResponse"},
+		Attr: []xml.Attr{{Name: xml.Name{Local: "xmlns"}, Value: "urn:vim25"}},
+	}
+	if err := xml.NewEncoder(&body).EncodeElement(answer, start); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	writeEnvelope(w, http.StatusOK, body.String())
+}
+
+// needs is what vCenter's documentation says that a call needs, and where.
+func needs(this types.ManagedObjectReference, body any) []need {
+	on := func(object types.ManagedObjectReference, names ...string) []need {
+		var all []need
+		for _, name := range names {
+			all = append(all, need{object, name})
+		}
+		return all
+	}
+	switch request := body.(type) {
+	case *types.CreateFolder:
+		return on(this, "Folder.Create")
+	case *types.Destroy_Task:
+		if this.Type == "Folder" {
+			return on(this, "Folder.Delete")
+		}
+		return on(this, "VirtualMachine.Inventory.Delete")
+	case *types.Rename_Task:
+		return on(this, "VirtualMachine.Config.Rename")
+	case *types.MoveIntoFolder_Task:
+		return on(this, "VirtualMachine.Inventory.Move")
+	case *types.PowerOnVM_Task:
+		return on(this, "VirtualMachine.Interact.PowerOn")
+	case *types.PowerOffVM_Task, *types.ShutdownGuest:
+		return on(this, "VirtualMachine.Interact.PowerOff")
+	case *types.SuspendVM_Task:
+		return on(this, "VirtualMachine.Interact.Suspend")
+	case *types.ReconfigVM_Task:
+		return on(this, reconfigures(&request.Spec)...)
+	case *types.CloneVM_Task:
+		all := on(this, "VirtualMachine.Provisioning.DeployTemplate")
+		all = append(all, on(request.Folder, "VirtualMachine.Inventory.CreateFromExisting")...)
+		if pool := request.Spec.Location.Pool; pool != nil {
+			all = append(all, on(*pool, "Resource.AssignVMToPool")...)
+		}
+		if datastore := request.Spec.Location.Datastore; datastore != nil {
+			all = append(all, on(*datastore, "Datastore.AllocateSpace")...)
+		}
+		if spec := request.Spec.Config; spec != nil {
+			all = append(all, on(request.Folder, reconfigures(spec)...)...)
+			if len(spec.DeviceChange) > 0 {
+				all = append(all, on(request.Folder, "Network.Assign")...)
+			}
+		}
+		return all
+	}
+	return nil
+}
+
+// reconfigures lists the privileges that a change of a machine needs.
+func reconfigures(spec *types.VirtualMachineConfigSpec) []string {
+	var all []string
+	for name, is := range map[string]bool{
+		"VirtualMachine.Config.CPUCount":       spec.NumCPUs != 0,
+		"VirtualMachine.Config.Memory":         spec.MemoryMB != 0,
+		"VirtualMachine.Config.AdvancedConfig": len(spec.ExtraConfig) > 0,
+		"VirtualMachine.Config.EditDevice":     len(spec.DeviceChange) > 0,
+	} {
+		if is {
+			all = append(all, name)
+		}
+	}
+	return all
+}
