@@ -10,7 +10,7 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CGO_ENABLED := 0
 DROVER := $(CARGO_TARGET_DIR)/release/drover
 SANDBOX := sandbox/bin/sandbox
-SANDBOX_SOURCES := $(shell find sandbox -name '*.go') sandbox/go.mod sandbox/go.sum
+SANDBOX_SOURCES := $(shell find sandbox -name '*.go' -o -path 'sandbox/node/etc/*' -type f) sandbox/go.mod sandbox/go.sum
 
 # kubectl and the API server tell the version of the module that they are built from.
 KUBERNETES = $(shell sed -n 's/^\tk8s.io\/kubernetes v//p' sandbox/go.mod)

@@ -81,10 +81,22 @@ func (s *supervisor) start(ctx context.Context) error {
 		vcenters = append(vcenters, address)
 	}
 	plane := &controlPlane{dir: s.dir, ca: ca}
+	var worker *worker
+	if s.node {
+		if worker, err = s.startNode(ctx, plane); err != nil {
+			return err
+		}
+	}
 	if err := plane.start(ctx, s.add, s.ready); err != nil {
 		return err
 	}
 	env := environment(s.dir, plane)
+	if worker != nil {
+		if err := worker.join(ctx, s); err != nil {
+			return err
+		}
+		env.set("NODE_NAME", worker.place.Name())
+	}
 	for n, wait := range vcenters {
 		address, err := wait()
 		if err != nil {
