@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"drover.dev/sandbox/node"
 	"drover.dev/sandbox/vcenter"
 )
 
@@ -156,6 +157,12 @@ func (s *supervisor) wait(ctx context.Context) error {
 func (s *supervisor) end() {
 	for _, p := range s.parts {
 		p.kill()
+	}
+	if s.node {
+		// The keeper leaves nothing behind, unless it was killed itself.
+		if err := node.Sweep(); err != nil {
+			log.Print(err)
+		}
 	}
 	if err := clear(s.dir); err != nil {
 		log.Print(err)

@@ -1,12 +1,11 @@
 package node
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,21 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const cgroupRoot = "/sys/fs/cgroup"
-
-// unified tells whether the machine has the one hierarchy of cgroup v2, rather than one for each controller.
-func unified() bool {
-	var fs unix.Statfs_t
-	return unix.Statfs(cgroupRoot, &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC
-}
-
 // makeCgroups makes the node's cgroup in each hierarchy and puts a process into them.
 func (p Place) makeCgroups(pid int) error {
-	parents, err := parentCgroups()
+	hierarchies, err := mountedHierarchies()
 	if err != nil {
 		return err
 	}
-	for _, parent := range parents {
+	for _, h := range hierarchies {
+		parent := h.own()
 		group := filepath.Join(parent, p.Name())
 		if err := os.Mkdir(group, 0o755); err != nil {
 			return err
@@ -59,29 +51,36 @@ func enableControllers(group string) {
 	}
 }
 
-// cgroups are those of the node that exist.
-func (p Place) cgroups() []string {
-	parents, _ := parentCgroups()
-	groups := make([]string, 0, len(parents))
-	for _, parent := range parents {
-		groups = append(groups, filepath.Join(parent, p.Name()))
+// nodeCgroups finds the cgroups of all nodes, by name. A node that was left behind may have them below a cgroup where
+// this process isn't.
+func nodeCgroups() map[string][]string {
+	found := map[string][]string{}
+	hierarchies, _ := mountedHierarchies()
+	for _, h := range hierarchies {
+		_ = filepath.WalkDir(h.mount, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.IsDir() {
+				return nil // another process may remove its own meanwhile
+			}
+			if strings.HasPrefix(entry.Name(), namePrefix) {
+				found[entry.Name()] = append(found[entry.Name()], path)
+				return fs.SkipDir
+			}
+			return nil
+		})
 	}
-	return slices.DeleteFunc(groups, func(group string) bool {
-		_, err := os.Stat(group)
-		return err != nil
-	})
+	return found
 }
 
 // removeCgroups removes the node's cgroups with all below. One is busy for a moment after its last process has ended.
 func (p Place) removeCgroups() error {
-	var errs []error
+	groups := nodeCgroups()[p.Name()]
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		errs = nil
-		for _, group := range p.cgroups() {
+		var errs []error
+		for _, group := range groups {
 			errs = append(errs, removeTree(group))
 		}
-		if errors.Join(errs...) == nil || time.Now().After(end) {
-			return errors.Join(errs...)
+		if err := errors.Join(errs...); err == nil || time.Now().After(end) {
+			return err
 		}
 	}
 }
@@ -102,70 +101,4 @@ func removeTree(group string) error {
 		return fmt.Errorf("cgroup %s: %w", group, err)
 	}
 	return nil
-}
-
-// parentCgroups are the cgroups below which nodes have theirs. With v1, that is where this process is, in each
-// hierarchy. With v2 it is the root, because any other cgroup that has processes can't have children with controllers.
-func parentCgroups() ([]string, error) {
-	if unified() {
-		return []string{cgroupRoot}, nil
-	}
-	hierarchies, err := ownHierarchies()
-	if err != nil {
-		return nil, err
-	}
-	mounts, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	defer mounts.Close()
-	var parents []string
-	for in := bufio.NewScanner(mounts); in.Scan(); {
-		// 30 23 0:26 /root /mount/point rw … - cgroup source rw,cpu,cpuacct
-		place, kind, _ := strings.Cut(in.Text(), " - ")
-		from, what := strings.Fields(place), strings.Fields(kind)
-		if len(from) < 5 || len(what) < 3 || what[0] != "cgroup" {
-			continue
-		}
-		i := slices.IndexFunc(hierarchies, func(h hierarchy) bool { return h.mounted(what[2]) })
-		if i < 0 {
-			continue
-		}
-		below, err := filepath.Rel(from[3], hierarchies[i].path)
-		if err != nil || strings.HasPrefix(below, "..") {
-			below = "."
-		}
-		parents = append(parents, filepath.Join(from[4], below))
-		hierarchies = slices.Delete(hierarchies, i, i+1)
-	}
-	return parents, nil
-}
-
-// hierarchy is one of cgroup v1, and where in it this process is.
-type hierarchy struct{ controllers, path string }
-
-func (h hierarchy) mounted(options string) bool {
-	have := strings.Split(options, ",")
-	for controller := range strings.SplitSeq(h.controllers, ",") {
-		if !slices.Contains(have, controller) {
-			return false
-		}
-	}
-	return true
-}
-
-func ownHierarchies() ([]hierarchy, error) {
-	text, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return nil, err
-	}
-	var own []hierarchy
-	for line := range strings.Lines(string(text)) {
-		// 4:memory:/path; controllers are missing for v2, which has none where v1 is in use.
-		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(fields) == 3 && fields[1] != "" {
-			own = append(own, hierarchy{fields[1], fields[2]})
-		}
-	}
-	return own, nil
 }

@@ -31,15 +31,22 @@ type recipe struct {
 }
 
 // ownImages are those that every node has.
-func ownImages(self, dir string) []*recipe {
-	pause := []string{"/bin/busybox", "sleep", "2147483647"}
-	return []*recipe{
-		{name: "busybox:latest", folder: filepath.Join(dir, "busybox"), lay: layBusybox, command: []string{"sh"}},
-		{name: "pause:latest", folder: filepath.Join(dir, "pause"), lay: layPause, entrypoint: pause},
-		{name: "kubectl:latest", folder: filepath.Join(dir, "kubectl"), entrypoint: []string{"/bin/kubectl"}, lay: func(folder string) error {
-			return install(self, filepath.Join(folder, "bin/kubectl"))
-		}},
+func ownImages(self, dir string) ([]*recipe, error) {
+	// Asked for now: later, the node's first process reaps whatever ends, and this would be among it.
+	commands, err := exec.Command(busybox, "--list").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s --list: %w", busybox, err)
 	}
+	return []*recipe{{
+		name: "busybox:latest", folder: filepath.Join(dir, "busybox"), command: []string{"sh"},
+		lay: func(folder string) error { return layBusybox(folder, strings.Fields(string(commands))) },
+	}, {
+		name: "pause:latest", folder: filepath.Join(dir, "pause"), entrypoint: []string{"/bin/busybox", "sleep", "2147483647"},
+		lay: func(folder string) error { return install(busybox, filepath.Join(folder, "bin/busybox")) },
+	}, {
+		name: "kubectl:latest", folder: filepath.Join(dir, "kubectl"), entrypoint: []string{"/bin/kubectl"},
+		lay: func(folder string) error { return install(self, filepath.Join(folder, "bin/kubectl")) },
+	}}, nil
 }
 
 func (r *recipe) make(layers string) (image, error) {
@@ -55,7 +62,7 @@ func (r *recipe) make(layers string) (image, error) {
 	return r.image, r.err
 }
 
-// ParseImage reads NAME=FOLDER or NAME:TAG=FOLDER.
+// ParseImage reads NAME=FOLDER, where the name is what a pod has as its image.
 func ParseImage(text string) (name, folder string, err error) {
 	name, folder, ok := strings.Cut(text, "=")
 	if !ok || name == "" || strings.ContainsAny(name, " @") || name != strings.ToLower(name) {
@@ -64,6 +71,10 @@ func ParseImage(text string) (name, folder string, err error) {
 	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 		return "", "", fmt.Errorf("%q: there is no folder %s", text, folder)
 	}
+	// The registry's name isn't part of it: whichever is named, this node's own is asked.
+	if host, rest, more := strings.Cut(name, "/"); more && strings.ContainsAny(host, ".:") {
+		name = rest
+	}
 	if !strings.Contains(filepath.Base(name), ":") {
 		name += ":latest"
 	}
@@ -71,18 +82,12 @@ func ParseImage(text string) (name, folder string, err error) {
 	return name, folder, err
 }
 
-func layPause(folder string) error { return install(busybox, filepath.Join(folder, "bin/busybox")) }
-
 // layBusybox lays out what the image of that name has: the program, a link for each of its commands, and the users.
-func layBusybox(folder string) error {
+func layBusybox(folder string, commands []string) error {
 	if err := install(busybox, filepath.Join(folder, "bin/busybox")); err != nil {
 		return err
 	}
-	commands, err := exec.Command(busybox, "--list").Output()
-	if err != nil {
-		return fmt.Errorf("%s --list: %w", busybox, err)
-	}
-	for command := range strings.FieldsSeq(string(commands)) {
+	for _, command := range commands {
 		if err := os.Symlink("busybox", filepath.Join(folder, "bin", command)); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}

@@ -136,8 +136,12 @@ func (n *first) serveImages(self, dir string) error {
 	if err != nil {
 		return err
 	}
+	own, err := ownImages(self, dir)
+	if err != nil {
+		return err
+	}
 	// The user's come first, and may take the name of one of the node's own.
-	images := &registry{layers: dir, recipes: append(n.images, ownImages(self, dir)...)}
+	images := &registry{layers: dir, recipes: append(n.images, own...)}
 	go func() { log.Fatal(http.Serve(listener, images)) }()
 	return nil
 }

@@ -6,12 +6,15 @@
 package node
 
 import (
-	"fmt"
 	"net/netip"
+	"strconv"
 )
 
 // Places is how many nodes a machine has room for.
 const Places = 64
+
+// A link's name has 15 characters at most.
+const namePrefix = "drover-node-"
 
 // Place is what one node has for itself on the machine: a name and a range of addresses. The link, the cgroups and the
 // node all have that name. All addresses lie in 198.18.0.0/15, which no network uses.
@@ -20,7 +23,7 @@ type Place struct {
 }
 
 // Name is that of the node, and of all that the machine has of it.
-func (p Place) Name() string { return fmt.Sprintf("drover-node-%d", p.Number) }
+func (p Place) Name() string { return namePrefix + strconv.Itoa(p.Number) }
 
 // Range holds all addresses of the place.
 func (p Place) Range() netip.Prefix { return p.part(0, 22) }
