@@ -30,7 +30,7 @@ type controlPlane struct {
 	client     *http.Client
 }
 
-// start brings the control plane up. add is called with each part as soon as it runs, ready once it can be used.
+// start brings etcd and the API server up. add is called with each part as soon as it runs, ready once it can be used.
 func (c *controlPlane) start(ctx context.Context, add func(*part), ready func(string)) error {
 	if err := c.prepare(); err != nil {
 		return err
@@ -48,6 +48,11 @@ func (c *controlPlane) start(ctx context.Context, add func(*part), ready func(st
 		return err
 	}
 	ready("etcd and kube-apiserver")
+	return nil
+}
+
+// manage brings up the controllers.
+func (c *controlPlane) manage(ctx context.Context, add func(*part), ready func(string)) error {
 	manager, err := c.startControllerManager()
 	if err != nil {
 		return err

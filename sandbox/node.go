@@ -46,8 +46,8 @@ func (s *supervisor) startNode(ctx context.Context, plane *controlPlane) (*worke
 	return w, err
 }
 
-// join has the node join the cluster, and waits until pods can run on it.
-func (w *worker) join(ctx context.Context, s *supervisor) error {
+// join has the node join the cluster.
+func (w *worker) join(s *supervisor) error {
 	scheduler, err := w.plane.kubeconfigOf("kube-scheduler", "system:kube-scheduler")
 	if err != nil {
 		return err
@@ -63,6 +63,11 @@ func (w *worker) join(ctx context.Context, s *supervisor) error {
 	if _, err := fmt.Fprintln(w.keeper.orders, "join"); err != nil {
 		return w.keeper.failure(err.Error())
 	}
+	return nil
+}
+
+// wait returns once pods can run on the node.
+func (w *worker) wait(ctx context.Context, s *supervisor) error {
 	if err := w.keeper.waitReady(ctx, w.ready); err != nil {
 		return err
 	}

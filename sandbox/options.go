@@ -15,6 +15,7 @@ import (
 
 const upUsage = `Starts etcd, kube-apiserver, kube-controller-manager and simulated vCenters on free loopback ports, waits until they
 are ready, writes DIR/env (shell exports) and returns. They run until 'sandbox down --dir DIR' or the owner's end.
+With --node, pods run too, on a node in namespaces of its own, which goes with the rest.
 
 `
 

@@ -91,9 +91,17 @@ func (s *supervisor) start(ctx context.Context) error {
 	if err := plane.start(ctx, s.add, s.ready); err != nil {
 		return err
 	}
+	if worker != nil {
+		if err := worker.join(s); err != nil {
+			return err
+		}
+	}
+	if err := plane.manage(ctx, s.add, s.ready); err != nil {
+		return err
+	}
 	env := environment(s.dir, plane)
 	if worker != nil {
-		if err := worker.join(ctx, s); err != nil {
+		if err := worker.wait(ctx, s); err != nil {
 			return err
 		}
 		env.set("NODE_NAME", worker.place.Name())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,9 @@ import (
 // join starts what needs the cluster, once it is there.
 func (n *first) join(self string, c config) {
 	err := await(joinWord)
+	if err == nil {
+		err = serveNames(netip.AddrPortFrom(n.place.Node(), 53), c.PKI+"/kube-proxy.kubeconfig")
+	}
 	if err == nil {
 		err = n.start("kubelet", self, "kubelet", "--config="+c.Etc+"/kubelet.yaml", "--kubeconfig="+c.PKI+"/kubelet.kubeconfig",
 			"--hostname-override="+n.place.Name(), "--node-ip="+n.place.Node().String())
