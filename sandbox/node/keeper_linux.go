@@ -24,11 +24,15 @@ const (
 	joinWord  = "join"  // to the node: the cluster is there, and DIR/pki has what it takes to join it
 )
 
+// LockFD is where a keeper has the lock of the sandbox's folder, which is locked until the keeper ends.
+const LockFD = 3
+
 // Keep is the keeper's program: it makes a node, prints its place as JSON, and keeps it until its input ends, as it does
 // when the supervisor has ended, however that has. Then it takes away all that the node has made.
 func Keep(args []string) int {
 	// The node's first process dies with the thread that starts it.
 	runtime.LockOSThread()
+	syscall.CloseOnExec(LockFD)
 	log.SetFlags(log.Ltime | log.Lmicroseconds)
 	k := &keeper{}
 	f := flag.NewFlagSet("node-keeper", flag.ExitOnError)

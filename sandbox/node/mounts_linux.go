@@ -45,6 +45,10 @@ func mountAll(state string, kept ...string) error {
 		defer file.Close()
 		files[i] = file
 	}
+	cgroups := mountCgroups
+	if unified() { // asked before /sys is mounted anew, without cgroups
+		cgroups = mountUnified
+	}
 	const plain = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	if err := mount("proc", "/proc", "proc", plain, ""); err != nil {
 		return err
@@ -52,7 +56,7 @@ func mountAll(state string, kept ...string) error {
 	if err := mount("sysfs", "/sys", "sysfs", plain, ""); err != nil {
 		return err
 	}
-	if err := mountCgroups(); err != nil {
+	if err := cgroups(); err != nil {
 		return err
 	}
 	if err := mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
@@ -101,23 +105,25 @@ func mountOpen(file *os.File, target string) error {
 	return mount("/proc/self/fd/"+strconv.Itoa(int(file.Fd())), target, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
-// mountCgroups shows the node's cgroup as the root, as a cgroup namespace has it.
-func mountCgroups() error {
-	if unified() {
-		if err := mount("cgroup2", cgroupRoot, "cgroup2", 0, ""); err != nil {
-			return err
-		}
-		// A v2 cgroup has processes or controllers for its children, not both.
-		own := filepath.Join(cgroupRoot, "init")
-		if err := os.Mkdir(own, 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte("1"), 0); err != nil {
-			return err
-		}
-		enableControllers(cgroupRoot)
-		return nil
+// mountUnified shows the node's cgroup of v2 as the root, as a cgroup namespace has it.
+func mountUnified() error {
+	if err := mount("cgroup2", cgroupRoot, "cgroup2", 0, ""); err != nil {
+		return err
 	}
+	// A cgroup has either processes, or controllers for its children.
+	own := filepath.Join(cgroupRoot, "init")
+	if err := os.Mkdir(own, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte("1"), 0); err != nil {
+		return err
+	}
+	enableControllers(cgroupRoot)
+	return nil
+}
+
+// mountCgroups does the same with each hierarchy of v1.
+func mountCgroups() error {
 	hierarchies, err := ownHierarchies()
 	if err != nil {
 		return err
