@@ -54,6 +54,7 @@ type keeper struct {
 	dir    string
 	images []string
 	place  *Place
+	lock   io.Closer
 	first  *exec.Cmd
 	ended  chan struct{}
 }
@@ -71,9 +72,7 @@ func (k *keeper) keep() error {
 	if err != nil {
 		return err
 	}
-	// Not closed: the place is taken until this process has ended.
-	defer runtime.KeepAlive(lock)
-	k.place = &place
+	k.place, k.lock = &place, lock
 	node, err := k.start(place)
 	if err != nil {
 		return err
@@ -162,5 +161,6 @@ func (k *keeper) clear() error {
 	if k.place == nil {
 		return nil
 	}
-	return errors.Join(k.place.clear(), os.RemoveAll(filepath.Join(k.dir, "node")))
+	err := errors.Join(k.place.clear(), os.RemoveAll(filepath.Join(k.dir, "node")))
+	return errors.Join(err, k.lock.Close()) // only now the place is free for another
 }
