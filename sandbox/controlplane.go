@@ -5,29 +5,28 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"syscall"
 	"time"
+
+	"drover.dev/sandbox/node"
 )
 
 // controlPlane is etcd, the API server and the controller manager of one sandbox.
 type controlPlane struct {
 	dir        string
 	ca         *authority
+	place      *node.Place // of the node, if there is one
 	server     string
 	kubeconfig string
 	client     *http.Client
 }
 
-// start brings the control plane up. add is called with each part as soon as it runs, ready once it can be used.
+// start brings etcd and the API server up. add is called with each part as soon as it runs, ready once it can be used.
 func (c *controlPlane) start(ctx context.Context, add func(*part), ready func(string)) error {
 	if err := c.prepare(); err != nil {
 		return err
@@ -45,6 +44,11 @@ func (c *controlPlane) start(ctx context.Context, add func(*part), ready func(st
 		return err
 	}
 	ready("etcd and kube-apiserver")
+	return nil
+}
+
+// manage brings up the controllers.
+func (c *controlPlane) manage(ctx context.Context, add func(*part), ready func(string)) error {
 	manager, err := c.startControllerManager()
 	if err != nil {
 		return err
@@ -66,7 +70,7 @@ func (c *controlPlane) prepare() error {
 	if err != nil {
 		return err
 	}
-	c.server = fmt.Sprintf("https://127.0.0.1:%d", port)
+	c.server = fmt.Sprintf("https://%s:%d", c.address(), port)
 	admin, err := c.ca.client("admin", "sandbox-admin", "system:masters")
 	if err != nil {
 		return err
@@ -117,7 +121,11 @@ func (c *controlPlane) startAPIServer(etcdURL string) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
-	serving, err := c.ca.server("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+	names := []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
+	if c.place != nil {
+		names = append(names, c.place.Machine().String(), c.place.APIServer().String())
+	}
+	serving, err := c.ca.server("kube-apiserver", names...)
 	if err != nil {
 		return nil, err
 	}
@@ -137,12 +145,13 @@ func (c *controlPlane) startAPIServer(etcdURL string) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startPart(c.dir, "kube-apiserver", program,
+	reach, err := c.reach()
+	if err != nil {
+		return nil, err
+	}
+	return startPart(c.dir, "kube-apiserver", program, append(reach,
 		"--etcd-servers="+etcdURL,
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+port,
-		// Loopback can't be a service's endpoint; nothing in the sandbox reaches the API server that way.
-		"--endpoint-reconciler-type=none",
-		"--service-cluster-ip-range=198.18.128.0/20",
+		"--bind-address="+c.address(), "--advertise-address="+c.address(), "--secure-port="+port,
 		"--tls-cert-file="+serving.cert, "--tls-private-key-file="+serving.key,
 		"--client-ca-file="+c.ca.pair().cert,
 		"--authorization-mode=Node,RBAC",
@@ -152,16 +161,38 @@ func (c *controlPlane) startAPIServer(etcdURL string) (*part, error) {
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file="+frontProxy.cert, "--proxy-client-key-file="+frontProxy.key,
-		"--allow-privileged", "--profiling=false")
+		"--allow-privileged", "--profiling=false")...)
+}
+
+// address is where the API server listens: on loopback, or on the link to the node, which nothing else has a way to.
+func (c *controlPlane) address() string {
+	if c.place != nil {
+		return c.place.Machine().String()
+	}
+	return "127.0.0.1"
+}
+
+// reach is how the API server is reached from a cluster, and how it reaches the node.
+func (c *controlPlane) reach() ([]string, error) {
+	if c.place == nil {
+		return []string{
+			// Loopback can't be a service's endpoint; nothing in the sandbox reaches the API server that way.
+			"--endpoint-reconciler-type=none",
+			"--service-cluster-ip-range=198.18.128.0/20",
+		}, nil
+	}
+	identity, err := c.ca.client("kube-apiserver-kubelet", "kube-apiserver-kubelet", "system:masters")
+	return []string{
+		"--service-cluster-ip-range=" + c.place.Services().String(),
+		"--enable-admission-plugins=NodeRestriction",
+		"--kubelet-client-certificate=" + identity.cert, "--kubelet-client-key=" + identity.key,
+		"--kubelet-certificate-authority=" + c.ca.pair().cert, "--kubelet-preferred-address-types=InternalIP",
+	}, err
 }
 
 func (c *controlPlane) startControllerManager() (*part, error) {
-	identity, err := c.ca.client("kube-controller-manager", "system:kube-controller-manager")
+	kubeconfig, err := c.kubeconfigOf("kube-controller-manager", "system:kube-controller-manager")
 	if err != nil {
-		return nil, err
-	}
-	kubeconfig := filepath.Join(c.ca.dir, "kube-controller-manager.kubeconfig")
-	if err := c.writeKubeconfig(kubeconfig, identity); err != nil {
 		return nil, err
 	}
 	ca, tokens := c.ca.pair(), c.ca.files("service-accounts")
@@ -175,6 +206,16 @@ func (c *controlPlane) startControllerManager() (*part, error) {
 
 func (c *controlPlane) probe(ctx context.Context, path string) error {
 	return get(ctx, c.client, c.server+path)
+}
+
+// kubeconfigOf makes an identity for a part, and the file with which the part uses it.
+func (c *controlPlane) kubeconfigOf(part, user string, groups ...string) (string, error) {
+	identity, err := c.ca.client(part+"-client", user, groups...)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(c.ca.dir, part+".kubeconfig")
+	return path, c.writeKubeconfig(path, identity)
 }
 
 func (c *controlPlane) writeKubeconfig(path string, user keyPair) error {
@@ -229,34 +270,4 @@ func assetOr(program string) (string, error) {
 		return "", badInput{fmt.Errorf("KUBEBUILDER_ASSETS is set, but there is no %s in it: %w", program, err)}
 	}
 	return filepath.Abs(path)
-}
-
-// reserved holds the ports of this process against other sandboxes, until it ends.
-var reserved []*os.File
-
-// freePort picks a port below those that the kernel hands out by itself, so that no outgoing connection takes it before
-// the part that it is for does. A lock keeps other sandboxes, which may start at the same moment, from picking it too.
-func freePort() (int, error) {
-	locks := filepath.Join(os.TempDir(), "drover-sandbox-ports")
-	if err := os.MkdirAll(locks, 0o777); err != nil {
-		return 0, err
-	}
-	for range 100 {
-		port := 20000 + rand.IntN(12000)
-		lock, err := os.OpenFile(filepath.Join(locks, strconv.Itoa(port)), os.O_CREATE|os.O_RDONLY, 0o666)
-		if err != nil {
-			continue
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil || syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-			_ = lock.Close()
-			if l != nil {
-				_ = l.Close()
-			}
-			continue
-		}
-		reserved = append(reserved, lock)
-		return port, l.Close()
-	}
-	return 0, errors.New("no free port between 20000 and 32000 on loopback")
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"drover.dev/sandbox/node"
 	"drover.dev/sandbox/vcenter"
 )
 
@@ -71,20 +72,40 @@ func (s *supervisor) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	plane := &controlPlane{dir: s.dir, ca: ca}
+	var worker *worker
+	if s.node {
+		if worker, err = s.startNode(ctx, plane); err != nil {
+			return err
+		}
+	}
 	// vCenters fill their inventory while the control plane comes up.
 	var vcenters []func() (vcenter.Address, error)
 	for n := range s.vcenters {
-		address, err := s.startVCenter(ctx, ca, n+1)
+		address, err := s.startVCenter(ctx, plane, n+1)
 		if err != nil {
 			return err
 		}
 		vcenters = append(vcenters, address)
 	}
-	plane := &controlPlane{dir: s.dir, ca: ca}
 	if err := plane.start(ctx, s.add, s.ready); err != nil {
 		return err
 	}
+	if worker != nil {
+		if err := worker.join(s); err != nil {
+			return err
+		}
+	}
+	if err := plane.manage(ctx, s.add, s.ready); err != nil {
+		return err
+	}
 	env := environment(s.dir, plane)
+	if worker != nil {
+		if err := worker.wait(ctx, s); err != nil {
+			return err
+		}
+		env.set("NODE_NAME", worker.place.Name())
+	}
 	for n, wait := range vcenters {
 		address, err := wait()
 		if err != nil {
@@ -97,16 +118,18 @@ func (s *supervisor) start(ctx context.Context) error {
 }
 
 // startVCenter returns a function that waits for the vCenter's address.
-func (s *supervisor) startVCenter(ctx context.Context, ca *authority, n int) (func() (vcenter.Address, error), error) {
+func (s *supervisor) startVCenter(ctx context.Context, plane *controlPlane, n int) (func() (vcenter.Address, error), error) {
 	name := "vcsim"
 	if n > 1 {
 		name += strconv.Itoa(n)
 	}
-	serving, err := ca.server(name)
+	// Where pods can reach it, if there are any.
+	ip := plane.address()
+	serving, err := plane.ca.server(name, ip)
 	if err != nil {
 		return nil, err
 	}
-	args := append(s.inventory.Args(), "--cert="+serving.cert, "--key="+serving.key)
+	args := append(s.inventory.Args(), "--ip="+ip, "--cert="+serving.cert, "--key="+serving.key)
 	p, out, err := startReporting(s.dir, name, "vcsim", args...)
 	if err != nil {
 		return nil, err
@@ -144,6 +167,12 @@ func (s *supervisor) wait(ctx context.Context) error {
 func (s *supervisor) end() {
 	for _, p := range s.parts {
 		p.kill()
+	}
+	if s.node {
+		// The keeper leaves nothing behind, unless it was killed itself.
+		if err := node.Sweep(); err != nil {
+			log.Print(err)
+		}
 	}
 	if err := clear(s.dir); err != nil {
 		log.Print(err)
