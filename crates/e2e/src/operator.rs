@@ -37,6 +37,10 @@ impl Operator {
         let keep = Program::of_sandbox(&["keep", "--owner", &owner]).with(sandbox.environment());
         let mut command = keep.command(&[]);
         command.arg("--log").arg(&log).arg("--").arg(binary()).args(arguments).env("POD_NAME", name);
+        if !arguments.iter().any(|argument| argument.contains("metrics-addr")) {
+            // So that they can be searched for what must not be in them.
+            command.arg("--metrics-addr=127.0.0.1:0");
+        }
         command.env("VC_HOST", &vcenter.host).env("VC_USER", &vcenter.user).env("VC_PASS", &vcenter.password);
         let keeper = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         Ok(Self { keeper, log })

@@ -11,11 +11,12 @@ use std::{
         OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
+    thread,
 };
 
 use serde_json::{Value, json};
 
-use crate::{Failure, Program, VCenter};
+use crate::{Failure, Program, VCenter, discretion::Discretion};
 
 /// A running sandbox. It ends with this process, however that ends.
 #[derive(Debug)]
@@ -118,7 +119,9 @@ impl Sandbox {
     /// A namespace that is there.
     #[must_use]
     pub fn existing_namespace(&self, name: &str) -> Namespace {
-        Namespace { name: name.to_owned(), kubectl: self.kubectl().arguments(&["--namespace", name]) }
+        let passwords = self.vcenters.iter().map(|vcenter| vcenter.password.clone()).collect();
+        let discretion = Discretion { logs: self.dir.join("log"), kubectl: self.kubectl(), passwords };
+        Namespace { name: name.to_owned(), kubectl: self.kubectl().arguments(&["--namespace", name]), discretion }
     }
 
     /// The world as it is, for a person who has to find out why a test failed.
@@ -154,6 +157,16 @@ pub struct Namespace {
     /// Its name.
     pub name: String,
     kubectl: Program,
+    discretion: Discretion,
+}
+
+impl Drop for Namespace {
+    /// At the end of each test, all that Drover has written is searched for passwords.
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            self.discretion.assert();
+        }
+    }
 }
 
 impl Namespace {

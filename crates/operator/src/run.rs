@@ -80,10 +80,10 @@ pub async fn run(flags: &Flags) -> Result<(), RunError> {
     let environment = Connection::of_environment(flags.insecure)?;
     let environment = environment.map(|it| it.client(Some(metrics.observer(DEFAULT)))).transpose();
     let environment = environment.map_err(BadEnvironment::from)?;
+    let config = Config::infer().await.map_err(|error| RunError::Kubeconfig(kube::Error::InferConfig(error)))?;
     if let Serve::At(address) = &flags.metrics_addr {
         serve::start(address, metrics.clone(), ready.clone()).await?;
     }
-    let config = Config::infer().await.map_err(|error| RunError::Kubeconfig(kube::Error::InferConfig(error)))?;
     let kube = Client::try_from(config.clone()).map_err(RunError::Kubeconfig)?;
     check_kind::<VmGroup>(&kube).await?;
     check_kind::<HostInfo>(&kube).await?;

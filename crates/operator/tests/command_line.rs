@@ -7,7 +7,12 @@ use std::{
 };
 
 fn drover(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_drover")).args(arguments).env_clear().output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_drover"))
+        .args(arguments)
+        .env_clear()
+        .env("KUBECONFIG", "/nowhere")
+        .output()
+        .unwrap()
 }
 
 #[test]
@@ -47,7 +52,10 @@ fn flags_are_taken_with_one_dash_or_two_with_a_command_or_without() {
         &["run", "-insecure=false", "--enable-leader-election"],
     ] {
         let taken = drover(arguments);
-        assert!(String::from_utf8_lossy(&taken.stderr).contains("no vCenter is named"), "{arguments:?}: {taken:?}");
+        assert!(
+            String::from_utf8_lossy(&taken.stderr).contains("no Kubernetes cluster is named"),
+            "{arguments:?}: {taken:?}"
+        );
     }
     for arguments in [&["-no-such-flag"][..], &["--insecure=maybe"], &["--metrics-addr=8080"], &["--insecure", "run"]] {
         assert_eq!(drover(arguments).status.code(), Some(2), "{arguments:?}");

@@ -12,7 +12,7 @@ use serde_json::json;
 /// What the operator calls itself to vCenter.
 pub const OPERATOR: &str = "drover";
 /// How often the witness looks: often enough for a hundredth of a second, rarely enough to take no part.
-const GLANCE: Duration = Duration::from_millis(10);
+pub const GLANCE: Duration = Duration::from_millis(10);
 
 /// A sandbox of its own for a benchmark, with an operator that has nothing to do yet.
 pub struct Site {

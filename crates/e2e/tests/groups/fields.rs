@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use drover_e2e::{Group, SOON, eventually};
 use serde_json::{Value, json};
 
@@ -20,16 +21,7 @@ fn property(group: &Group, machine: &str, path: &str) -> String {
 }
 
 fn base64(text: &str) -> String {
-    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut encoded = String::new();
-    for chunk in text.as_bytes().chunks(3) {
-        let bits = (0..3).fold(0_usize, |bits, index| bits << 8 | usize::from(chunk.get(index).copied().unwrap_or(0)));
-        for index in 0..4 {
-            let letter = char::from(LETTERS[bits >> (18 - 6 * index) & 63]);
-            encoded.push(if index > chunk.len() { '=' } else { letter });
-        }
-    }
-    encoded
+    BASE64_STANDARD.encode(text)
 }
 
 #[test]
