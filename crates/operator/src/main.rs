@@ -14,6 +14,7 @@ mod metrics;
 mod plan;
 mod run;
 mod serve;
+mod shell;
 mod vcenter;
 
 use std::{env, error::Error, path::PathBuf, process::ExitCode};

@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_api::{HostInfo, VMInfo, VmGroup};
+use drover_api::{HostInfo, MyOwnShell, VMInfo, VmGroup};
 use futures::{
     FutureExt, StreamExt,
-    future::{BoxFuture, Shared},
+    future::{self, BoxFuture, Shared},
     stream,
 };
 use k8s_openapi::api::core::v1::Namespace;
@@ -35,6 +35,7 @@ use crate::{
     leadership::{Claim, LEASE, Leadership, Loss},
     metrics::{Metrics, Outcome},
     serve::{self, Readiness},
+    shell,
     vcenter::{Live, Trigger},
 };
 
@@ -78,6 +79,7 @@ pub async fn run(flags: &Flags) -> Result<(), RunError> {
     check_kind::<VmGroup>(&kube).await?;
     check_kind::<HostInfo>(&kube).await?;
     check_kind::<VMInfo>(&kube).await?;
+    check_kind::<MyOwnShell>(&kube).await?;
     let cluster = Api::<Namespace>::all(kube.clone()).get("kube-system").await.map_err(RunError::Kubernetes)?;
     check_vcenter(&vcenter).await?;
     ready.set();
@@ -94,11 +96,12 @@ pub async fn run(flags: &Flags) -> Result<(), RunError> {
         move |metrics| metrics.set_leader(claim.holds())
     });
     let cluster = cluster.uid().unwrap_or_default();
+    let shells = shell::run(kube.clone(), metrics.clone(), told_to_stop.clone());
     let work =
         work(kube, vcenter.clone(), claim.clone(), flags.publish_hosts.clone(), cluster, metrics, told_to_stop.clone());
     let outcome = tokio::select! {
         () = turn(&claim, &vcenter) => tokio::select! {
-            () = work => Ok(()),
+            _ = future::join(work, shells) => Ok(()),
             // What is under way is dropped, because another may do it now.
             loss = claim.lost() => Err(RunError::Lost(loss)),
         },

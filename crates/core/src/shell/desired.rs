@@ -4,6 +4,7 @@ use drover_api::{
     MyOwnShell,
     myownshell::{Resources, Ttl},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::FINALIZER;
 use crate::group::Timestamp;
@@ -24,6 +25,8 @@ pub struct Desired {
     pub uid: String,
     /// Whether it has Drover's finalizer.
     pub is_held: bool,
+    /// Whether what it declares now has been told of before, with nothing in its way.
+    pub is_known: bool,
     /// How it is being deleted, if it is.
     pub deletion: Option<Deletion>,
     /// How many shells there are.
@@ -63,10 +66,11 @@ pub enum Invalid {
 }
 
 impl Desired {
-    /// What a MyOwnShell asks for.
+    /// What a MyOwnShell asks for. One that is being deleted asks for that alone, whatever its spec says.
     pub fn of(shell: &MyOwnShell) -> Result<Self, Invalid> {
         let (meta, spec) = (&shell.metadata, &shell.spec);
-        if spec.size < 0 {
+        let is_deleted = meta.deletion_timestamp.is_some();
+        if spec.size < 0 && !is_deleted {
             return Err(Invalid::Size(spec.size));
         }
         let command = match &spec.command[..] {
@@ -85,12 +89,13 @@ impl Desired {
             name: text(&meta.name),
             uid: text(&meta.uid),
             is_held: has(FINALIZER),
+            is_known: is_known(shell),
             deletion,
             size: spec.size,
             image: spec.image.clone().unwrap_or_else(|| IMAGE.to_owned()),
             command,
             resources: spec.resources.clone(),
-            end: end(shell)?,
+            end: if is_deleted { None } else { end(shell)? },
             group: spec.vm_group_ref.as_ref().map(|group| group.name.clone()),
         })
     }
@@ -100,6 +105,12 @@ impl Desired {
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.end.as_ref().is_some_and(|(_, end)| *end <= now)
     }
+}
+
+fn is_known(shell: &MyOwnShell) -> bool {
+    let Some(status) = &shell.status else { return false };
+    let is_free = |condition: &Condition| condition.type_ == "Stalled" && condition.status == "False";
+    status.observed_generation == shell.metadata.generation && status.conditions.iter().any(is_free)
 }
 
 fn end(shell: &MyOwnShell) -> Result<Option<(Ttl, Timestamp)>, Invalid> {

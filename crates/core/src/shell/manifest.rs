@@ -11,7 +11,7 @@ use crate::names;
 /// The container of each shell, named as the seed names it, whatever its image.
 pub const CONTAINER: &str = "busybox";
 /// The annotation by which a changed manifest is told from one that stands, also where the change leaves something out.
-const APPLIED: &str = "my-first-operator.jgato.io/applied";
+pub const APPLIED: &str = "my-first-operator.jgato.io/applied";
 /// `nobody`, in busybox and most images.
 const USER: u32 = 65534;
 /// The first process of the seed's command takes no signal, so waiting longer for it gives nobody anything.

@@ -27,6 +27,8 @@ pub struct Plan {
     pub trouble: Option<Trouble>,
     /// Who else says how many shells there are.
     pub scaled_by: Option<String>,
+    /// What somebody has done to the Deployment, and these steps put right.
+    pub drift: Option<&'static str>,
     /// When to come back, whatever happens before.
     pub wake: Option<Timestamp>,
 }
@@ -150,7 +152,10 @@ fn keep(desired: &Desired, seen: &Seen, domain: &str, plan: &mut Plan) -> Result
             _ => apply(desired, manifest.clone(), slice),
         }?);
     }
-    plan.steps.extend(apply(desired, deployment, seen.deployment.as_ref())?);
+    let deed = drift(desired, &deployment, seen.deployment.as_ref());
+    let step = apply(desired, deployment, seen.deployment.as_ref())?;
+    plan.drift = step.as_ref().and(deed);
+    plan.steps.extend(step);
     plan.steps.extend(superfluous(desired, seen, &wanted));
     Ok(())
 }
@@ -171,6 +176,14 @@ where
         manifest["metadata"]["resourceVersion"] = json!(there.metadata().resource_version);
     }
     Ok(Some(Step::Apply(manifest)))
+}
+
+/// What somebody must have done to a Deployment that isn't as declared, though nothing new was declared.
+fn drift(desired: &Desired, manifest: &Value, there: Option<&Deployment>) -> Option<&'static str> {
+    let Some(there) = there else { return desired.is_known.then_some("was deleted, and is made again") };
+    let signature = there.metadata.annotations.as_ref().and_then(|annotations| annotations.get(manifest::APPLIED));
+    let is_signed = signature.map(String::as_str) == manifest["metadata"]["annotations"][manifest::APPLIED].as_str();
+    (desired.is_known && is_signed).then_some("was edited, and is as declared again")
 }
 
 fn taken(manifest: &Value, there: &ObjectMeta) -> Trouble {

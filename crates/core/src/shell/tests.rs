@@ -138,8 +138,24 @@ fn what_somebody_edits_is_put_right_on_the_version_that_was_seen() {
         let plan = planned(&shell, &edited, 2);
         let [Step::Apply(manifest)] = &plan.steps[..] else { panic!("{path}: {plan:?}") };
         assert_eq!(manifest["metadata"]["resourceVersion"], "7", "{path}");
-        assert_eq!(manifest["spec"]["replicas"], 3);
+        assert_eq!((&manifest["spec"]["replicas"], plan.drift), (&json!(3), None), "nothing was said of it before");
     }
+}
+
+#[test]
+fn drift_is_what_nobody_declared() {
+    let mut shell = shell(&json!({}));
+    let seen = settled(&shell);
+    let plan = planned(&shell, &seen, 2);
+    shell.status = Some(status(&shell, &Desired::of(&shell).unwrap(), &seen, &plan, time(2)));
+    assert_eq!(planned(&shell, &seen, 3).drift, None);
+    let edited = edited(&seen, |deployment| deployment["spec"]["replicas"] = json!(7));
+    assert_eq!(planned(&shell, &edited, 3).drift, Some("was edited, and is as declared again"));
+    assert_eq!(planned(&shell, &Seen::default(), 3).drift, Some("was deleted, and is made again"));
+    shell.spec.image = Some("alpine".to_owned());
+    assert_eq!(planned(&shell, &seen, 3).drift, None);
+    shell.metadata.generation = Some(2);
+    assert_eq!(planned(&shell, &edited, 3).drift, None);
 }
 
 #[test]
@@ -352,9 +368,11 @@ fn a_spec_that_makes_no_sense_is_told_by_its_field() {
         (json!({"size": -1}), "spec.size is -1: give a number from 0"),
         (json!({"ttl": "soon"}), "spec.ttl is \"soon\": give a time above 0 such as 90m, 8h or 7d12h"),
     ] {
-        let shell = shell(&spec);
+        let mut shell = shell(&spec);
         let invalid = Desired::of(&shell).unwrap_err();
         assert_eq!(invalid.to_string(), expected);
         assert_eq!(words(&status::invalid(&shell, &invalid, time(0)))[2], ("True", "Invalid"));
+        shell.metadata.deletion_timestamp = shell.metadata.creation_timestamp.clone();
+        assert_eq!(planned(&shell, &Seen::default(), 1).steps, [Step::LetGo], "it is no reason to stay");
     }
 }
