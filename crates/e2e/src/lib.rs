@@ -13,6 +13,7 @@ mod operator;
 pub mod process;
 mod program;
 mod sandbox;
+mod shell;
 mod vcenter;
 
 pub use eventually::eventually;
@@ -20,4 +21,5 @@ pub use group::{Group, SOON};
 pub use operator::{Operator, binary};
 pub use program::{Failure, Program};
 pub use sandbox::{Namespace, Sandbox, vm_group};
+pub use shell::Shell;
 pub use vcenter::{MachineCounts, VCenter};
