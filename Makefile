@@ -10,7 +10,7 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CGO_ENABLED := 0
 DROVER := $(CARGO_TARGET_DIR)/release/drover
 SANDBOX := sandbox/bin/sandbox
-SANDBOX_SOURCES := $(shell find sandbox -name '*.go') sandbox/go.mod sandbox/go.sum
+SANDBOX_SOURCES := $(shell find sandbox -name '*.go' -o -path 'sandbox/node/etc/*' -type f) sandbox/go.mod sandbox/go.sum
 
 # kubectl and the API server tell the version of the module that they are built from.
 KUBERNETES = $(shell sed -n 's/^\tk8s.io\/kubernetes v//p' sandbox/go.mod)
@@ -29,7 +29,7 @@ build: $(SANDBOX) ## build drover (target/release/drover) and the sandbox
 
 $(SANDBOX): $(SANDBOX_SOURCES)
 	@command -v go >/dev/null || { echo "make: Go is needed to build the sandbox: install the version that sandbox/go.mod names, or a later one" >&2; exit 2; }
-	@echo "make: building the sandbox of real parts; the first time takes about 7 minutes, later ones half of one"
+	@echo "make: building the sandbox of real parts; the first time takes about 8 minutes, later ones half of one"
 	@cd sandbox && go build -ldflags '$(SANDBOX_LDFLAGS)' -o bin/sandbox .
 
 demo: build ## show the main job on a sandbox, until Ctrl-C
@@ -38,6 +38,7 @@ demo: build ## show the main job on a sandbox, until Ctrl-C
 # End-to-end tests wait more than they work.
 test: export RUST_TEST_THREADS ?= 6
 test: $(SANDBOX) ## run all tests, the end-to-end ones on a sandbox
+	@hack/node-packages.sh
 	@cargo test --workspace --locked
 
 bench: build ## measure what is promised about speed

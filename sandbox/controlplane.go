@@ -16,18 +16,21 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"drover.dev/sandbox/node"
 )
 
 // controlPlane is etcd, the API server and the controller manager of one sandbox.
 type controlPlane struct {
 	dir        string
 	ca         *authority
+	place      *node.Place // of the node, if there is one
 	server     string
 	kubeconfig string
 	client     *http.Client
 }
 
-// start brings the control plane up. add is called with each part as soon as it runs, ready once it can be used.
+// start brings etcd and the API server up. add is called with each part as soon as it runs, ready once it can be used.
 func (c *controlPlane) start(ctx context.Context, add func(*part), ready func(string)) error {
 	if err := c.prepare(); err != nil {
 		return err
@@ -45,6 +48,11 @@ func (c *controlPlane) start(ctx context.Context, add func(*part), ready func(st
 		return err
 	}
 	ready("etcd and kube-apiserver")
+	return nil
+}
+
+// manage brings up the controllers.
+func (c *controlPlane) manage(ctx context.Context, add func(*part), ready func(string)) error {
 	manager, err := c.startControllerManager()
 	if err != nil {
 		return err
@@ -66,7 +74,7 @@ func (c *controlPlane) prepare() error {
 	if err != nil {
 		return err
 	}
-	c.server = fmt.Sprintf("https://127.0.0.1:%d", port)
+	c.server = fmt.Sprintf("https://%s:%d", c.address(), port)
 	admin, err := c.ca.client("admin", "sandbox-admin", "system:masters")
 	if err != nil {
 		return err
@@ -117,7 +125,11 @@ func (c *controlPlane) startAPIServer(etcdURL string) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
-	serving, err := c.ca.server("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+	names := []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"}
+	if c.place != nil {
+		names = append(names, c.place.Machine().String(), c.place.APIServer().String())
+	}
+	serving, err := c.ca.server("kube-apiserver", names...)
 	if err != nil {
 		return nil, err
 	}
@@ -137,12 +149,13 @@ func (c *controlPlane) startAPIServer(etcdURL string) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startPart(c.dir, "kube-apiserver", program,
+	reach, err := c.reach()
+	if err != nil {
+		return nil, err
+	}
+	return startPart(c.dir, "kube-apiserver", program, append(reach,
 		"--etcd-servers="+etcdURL,
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+port,
-		// Loopback can't be a service's endpoint; nothing in the sandbox reaches the API server that way.
-		"--endpoint-reconciler-type=none",
-		"--service-cluster-ip-range=198.18.128.0/20",
+		"--bind-address="+c.address(), "--advertise-address="+c.address(), "--secure-port="+port,
 		"--tls-cert-file="+serving.cert, "--tls-private-key-file="+serving.key,
 		"--client-ca-file="+c.ca.pair().cert,
 		"--authorization-mode=Node,RBAC",
@@ -152,16 +165,38 @@ func (c *controlPlane) startAPIServer(etcdURL string) (*part, error) {
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file="+frontProxy.cert, "--proxy-client-key-file="+frontProxy.key,
-		"--allow-privileged", "--profiling=false")
+		"--allow-privileged", "--profiling=false")...)
+}
+
+// address is where the API server listens: on loopback, or on the link to the node, which nothing else has a way to.
+func (c *controlPlane) address() string {
+	if c.place != nil {
+		return c.place.Machine().String()
+	}
+	return "127.0.0.1"
+}
+
+// reach is how the API server is reached from a cluster, and how it reaches the node.
+func (c *controlPlane) reach() ([]string, error) {
+	if c.place == nil {
+		return []string{
+			// Loopback can't be a service's endpoint; nothing in the sandbox reaches the API server that way.
+			"--endpoint-reconciler-type=none",
+			"--service-cluster-ip-range=198.18.128.0/20",
+		}, nil
+	}
+	identity, err := c.ca.client("kube-apiserver-kubelet", "kube-apiserver-kubelet", "system:masters")
+	return []string{
+		"--service-cluster-ip-range=" + c.place.Services().String(),
+		"--enable-admission-plugins=NodeRestriction",
+		"--kubelet-client-certificate=" + identity.cert, "--kubelet-client-key=" + identity.key,
+		"--kubelet-certificate-authority=" + c.ca.pair().cert, "--kubelet-preferred-address-types=InternalIP",
+	}, err
 }
 
 func (c *controlPlane) startControllerManager() (*part, error) {
-	identity, err := c.ca.client("kube-controller-manager", "system:kube-controller-manager")
+	kubeconfig, err := c.kubeconfigOf("kube-controller-manager", "system:kube-controller-manager")
 	if err != nil {
-		return nil, err
-	}
-	kubeconfig := filepath.Join(c.ca.dir, "kube-controller-manager.kubeconfig")
-	if err := c.writeKubeconfig(kubeconfig, identity); err != nil {
 		return nil, err
 	}
 	ca, tokens := c.ca.pair(), c.ca.files("service-accounts")
@@ -175,6 +210,16 @@ func (c *controlPlane) startControllerManager() (*part, error) {
 
 func (c *controlPlane) probe(ctx context.Context, path string) error {
 	return get(ctx, c.client, c.server+path)
+}
+
+// kubeconfigOf makes an identity for a part, and the file with which the part uses it.
+func (c *controlPlane) kubeconfigOf(part, user string, groups ...string) (string, error) {
+	identity, err := c.ca.client(part+"-client", user, groups...)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(c.ca.dir, part+".kubeconfig")
+	return path, c.writeKubeconfig(path, identity)
 }
 
 func (c *controlPlane) writeKubeconfig(path string, user keyPair) error {

@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 
+	"drover.dev/sandbox/node"
 	"drover.dev/sandbox/vcenter"
 )
 
 const upUsage = `Starts etcd, kube-apiserver, kube-controller-manager and simulated vCenters on free loopback ports, waits until they
 are ready, writes DIR/env (shell exports) and returns. They run until 'sandbox down --dir DIR' or the owner's end.
+With --node, pods run too, on a node in namespaces of its own, which goes with the rest.
 
 `
 
@@ -23,6 +25,8 @@ type options struct {
 	owner     int
 	vcenters  int
 	inventory vcenter.Inventory
+	node      bool
+	images    []string
 }
 
 func parseOptions(args []string) (options, error) {
@@ -31,6 +35,11 @@ func parseOptions(args []string) (options, error) {
 	f.StringVar(&o.dir, "dir", "", "the sandbox's own `folder`: made if missing, else empty or a former sandbox's")
 	f.IntVar(&o.owner, "owner", 0, "`PID` of a process; when it ends, so does the sandbox")
 	f.IntVar(&o.vcenters, "vcenters", 1, "how many vCenters; in env the second is VC2_…, and so on")
+	f.BoolVar(&o.node, "node", false, "add a real node that runs pods (Linux, as root)")
+	f.Func("image", "an image that the node can pull, as `NAME=FOLDER`; can be given again", func(image string) error {
+		o.images = append(o.images, image)
+		return nil
+	})
 	o.inventory.Register(f)
 	if err := parseFlags(f, args, upUsage); err != nil {
 		return o, err
@@ -48,8 +57,31 @@ func (o *options) check() (err error) {
 	if o.vcenters < 1 || o.vcenters > 64 {
 		return badInput{fmt.Errorf("--vcenters %d: give 1 to 64", o.vcenters)}
 	}
+	if err := o.checkNode(); err != nil {
+		return badInput{err}
+	}
 	if o.owner != 0 && !alive(o.owner) {
 		return badInput{fmt.Errorf("--owner %d: no such process", o.owner)}
+	}
+	return nil
+}
+
+func (o *options) checkNode() error {
+	if !o.node && len(o.images) > 0 {
+		return errors.New("--image: only a node pulls images, so give --node too")
+	}
+	for i, image := range o.images {
+		name, folder, err := node.ParseImage(image)
+		if err != nil {
+			return fmt.Errorf("--image %w", err)
+		}
+		o.images[i] = name + "=" + folder
+	}
+	if !o.node {
+		return nil
+	}
+	if err := node.Check(); err != nil {
+		return fmt.Errorf("--node: %w", err)
 	}
 	return nil
 }

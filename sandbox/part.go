@@ -21,50 +21,62 @@ type part struct {
 	log   string
 	cmd   *exec.Cmd
 	ended chan struct{}
+	// orders, where a part has them, end it when they end; it has something to do before it goes.
+	orders io.WriteCloser
 }
 
 // startPart runs a program with its output in DIR/log. Only the supervisor's own goroutine may call it: see dieWithParent.
 func startPart(dir, name, program string, args ...string) (*part, error) {
-	return launch(dir, name, nil, program, args...)
+	p := newPart(dir, name, program, args...)
+	return p, p.start()
 }
 
 // startReporting is startPart for a program that prints what others need to know of it.
 func startReporting(dir, name, program string, args ...string) (*part, io.Reader, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer w.Close()
-	if err := r.SetReadDeadline(time.Now().Add(readyDeadline)); err != nil {
-		return nil, nil, err
-	}
-	p, err := launch(dir, name, w, program, args...)
-	return p, r, err
+	p := newPart(dir, name, program, args...)
+	out, err := p.startReporting()
+	return p, out, err
 }
 
-func launch(dir, name string, stdout *os.File, program string, args ...string) (*part, error) {
-	logPath := filepath.Join(dir, "log", name+".log")
-	log, err := os.Create(logPath)
+func newPart(dir, name, program string, args ...string) *part {
+	p := &part{name: name, log: filepath.Join(dir, "log", name+".log"), cmd: command(program, args...), ended: make(chan struct{})}
+	p.cmd.Dir = dir
+	p.cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"))
+	p.cmd.SysProcAttr = dieWithParent()
+	return p
+}
+
+func (p *part) startReporting() (io.Reader, error) {
+	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
-	p := &part{name: name, log: logPath, cmd: command(program, args...), ended: make(chan struct{})}
-	p.cmd.Dir = dir
-	p.cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"))
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	if stdout != nil {
-		p.cmd.Stdout = stdout
+	defer w.Close()
+	if err := r.SetReadDeadline(time.Now().Add(readyDeadline)); err != nil {
+		return nil, err
 	}
-	p.cmd.SysProcAttr = dieWithParent()
+	p.cmd.Stdout = w
+	return r, p.start()
+}
+
+func (p *part) start() error {
+	log, err := os.Create(p.log)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.cmd.Stderr = log
+	if p.cmd.Stdout == nil {
+		p.cmd.Stdout = log
+	}
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", p.name, err)
 	}
 	go func() {
 		_ = p.cmd.Wait()
 		close(p.ended)
 	}()
-	return p, nil
+	return nil
 }
 
 // command runs a file where program is a path, else the program of that name in this binary.
@@ -110,7 +122,11 @@ func (p *part) failure(what string) error {
 }
 
 func (p *part) kill() {
-	_ = p.cmd.Process.Kill()
+	if p.orders != nil {
+		_ = p.orders.Close()
+	} else {
+		_ = p.cmd.Process.Kill()
+	}
 	<-p.ended
 }
 

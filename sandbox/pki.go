@@ -43,14 +43,22 @@ func newAuthority(dir, name string) (*authority, error) {
 
 func (a *authority) pair() keyPair { return a.files(a.cert.Subject.CommonName) }
 
-// server issues a certificate for loopback and the names given.
+// server issues a certificate for loopback and the names and addresses given.
 func (a *authority) server(file string, names ...string) (keyPair, error) {
-	return a.issue(file, &x509.Certificate{
+	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: file},
-		DNSNames:    append(names, "localhost"),
+		DNSNames:    []string{"localhost"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
+	return a.issue(file, template)
 }
 
 // client issues a certificate for a Kubernetes user, with its groups.

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"drover.dev/sandbox/node"
 	"drover.dev/sandbox/vcenter"
 )
 
@@ -81,10 +82,30 @@ func (s *supervisor) start(ctx context.Context) error {
 		vcenters = append(vcenters, address)
 	}
 	plane := &controlPlane{dir: s.dir, ca: ca}
+	var worker *worker
+	if s.node {
+		if worker, err = s.startNode(ctx, plane); err != nil {
+			return err
+		}
+	}
 	if err := plane.start(ctx, s.add, s.ready); err != nil {
 		return err
 	}
+	if worker != nil {
+		if err := worker.join(s); err != nil {
+			return err
+		}
+	}
+	if err := plane.manage(ctx, s.add, s.ready); err != nil {
+		return err
+	}
 	env := environment(s.dir, plane)
+	if worker != nil {
+		if err := worker.wait(ctx, s); err != nil {
+			return err
+		}
+		env.set("NODE_NAME", worker.place.Name())
+	}
 	for n, wait := range vcenters {
 		address, err := wait()
 		if err != nil {
@@ -144,6 +165,12 @@ func (s *supervisor) wait(ctx context.Context) error {
 func (s *supervisor) end() {
 	for _, p := range s.parts {
 		p.kill()
+	}
+	if s.node {
+		// The keeper leaves nothing behind, unless it was killed itself.
+		if err := node.Sweep(); err != nil {
+			log.Print(err)
+		}
 	}
 	if err := clear(s.dir); err != nil {
 		log.Print(err)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"drover.dev/sandbox/node"
 )
 
 // The supervisor reports on this descriptor and holds the folder's lock on the next.
@@ -105,7 +107,7 @@ func claim(dir string) (*os.File, error) {
 // clear removes what a sandbox made, but for its logs and the lock.
 func clear(dir string) error {
 	var errs []error
-	for _, name := range []string{"env", "env.new", "kubeconfig", "pki", "bin", "etcd", "tmp", "kube-cache", "govmomi", "supervisor.pid"} {
+	for _, name := range []string{"env", "env.new", "kubeconfig", "pki", "bin", "etcd", "tmp", "kube-cache", "govmomi", "node", "supervisor.pid"} {
 		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
 	}
 	return errors.Join(errs...)
@@ -122,9 +124,17 @@ func down(args []string) error {
 		return badInput{fmt.Errorf("%s is no sandbox's folder: %w", dir, err)}
 	}
 	defer lock.Close()
+	if err := stop(dir, lock); err != nil {
+		return err
+	}
+	return errors.Join(node.Sweep(), clear(dir))
+}
+
+// stop returns once nobody holds the folder's lock any more.
+func stop(dir string, lock *os.File) error {
 	for signal, patience := range []time.Duration{15 * time.Second, 5 * time.Second} {
 		if tryLock(lock) == nil {
-			return clear(dir)
+			return nil
 		}
 		text, err := os.ReadFile(filepath.Join(dir, "supervisor.pid"))
 		if err != nil {
@@ -142,7 +152,7 @@ func down(args []string) error {
 	if err := tryLock(lock); err != nil {
 		return fmt.Errorf("the supervisor of %s does not end: %w", dir, err)
 	}
-	return clear(dir)
+	return nil
 }
 
 func lockPath(dir string) string { return filepath.Join(dir, "sandbox.lock") }

@@ -9,6 +9,7 @@
 
 mod eventually;
 mod group;
+mod node;
 mod operator;
 pub mod process;
 mod program;
@@ -18,6 +19,7 @@ mod vcenter;
 
 pub use eventually::eventually;
 pub use group::{Group, SOON};
+pub use node::Traces;
 pub use operator::{Operator, binary};
 pub use program::{Failure, Program};
 pub use sandbox::{Namespace, Sandbox, vm_group};

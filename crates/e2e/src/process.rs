@@ -28,7 +28,8 @@ pub fn children(parent: u32) -> Vec<u32> {
     running().into_iter().filter(is_child).collect()
 }
 
-fn running() -> Vec<u32> {
+/// All processes there are.
+pub(crate) fn running() -> Vec<u32> {
     let all = fs::read_dir("/proc").expect("processes are looked up in /proc").flatten();
     all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
@@ -63,6 +64,14 @@ pub fn signal(pid: u32, name: &str) {
 #[must_use]
 pub fn memory(pid: u32) -> Option<u64> {
     status(pid, "VmRSS:").map(|kilobytes| kilobytes * 1024)
+}
+
+/// When a process began, in the kernel's own count. Nothing for one that has ended, waited for or not.
+pub(crate) fn began(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The fields follow the command's name, which stands in brackets and may itself hold any character.
+    let fields: Vec<_> = stat[stat.rfind(')')? + 2..].split(' ').collect();
+    if fields[0] == "Z" { None } else { fields.get(19)?.parse().ok() }
 }
 
 /// A number of a process's status.
