@@ -73,6 +73,12 @@ impl<'a> Shell<'a> {
         })
     }
 
+    /// Waits until its Deployment asks for so many replicas. Without a node, those of an update don't come to replace the old.
+    #[track_caller]
+    pub fn asks_for(&self, replicas: i64) {
+        self.deployment(&format!("{replicas} asked for"), |deployment| deployment["spec"]["replicas"] == replicas);
+    }
+
     /// Waits until its status is as wanted, and about what is declared now.
     #[track_caller]
     pub fn status(&self, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {

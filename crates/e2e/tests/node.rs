@@ -111,7 +111,9 @@ fn a_service_is_reached_from_pods_and_from_the_machine() {
     namespace.kubectl(&["expose", "pod", "server", "--port=80", "--target-port=8080"]).unwrap();
     let service = namespace.get("service", "server").unwrap();
     let url = format!("http://{}/", service["spec"]["clusterIP"].as_str().unwrap());
-    for (client, url) in [("client", &*url), ("server", &url), ("client", "http://server/"), ("server", "http://server.services/")] {
+    for (client, url) in
+        [("client", &*url), ("server", &url), ("client", "http://server/"), ("server", "http://server.services/")]
+    {
         eventually(sandbox, SOON, "the service answers pods, its own included, by address and by name", || {
             let page = namespace.kubectl(&["exec", client, "--", "timeout", "2", "wget", "-qO-", url]);
             page.map_err(|failure| format!("{url}: {}", failure.stderr)).map(|page| assert_eq!(page, "served\n"))

@@ -9,8 +9,9 @@ use super::{APP, CR_LABEL, Desired, FINALIZER, hosts};
 use crate::names;
 
 /// The container of each shell, named as the seed names it, whatever its image.
-pub const CONTAINER: &str = "busybox";
-/// The annotation by which a changed manifest is told from one that stands, also where the change leaves something out.
+const CONTAINER: &str = "busybox";
+/// The annotation by which a changed manifest is told from one that stands, also where the change leaves something out. On a pod, it
+/// is that of the hosts file that the pod has.
 pub const APPLIED: &str = "my-first-operator.jgato.io/applied";
 /// `nobody`, in busybox and most images.
 const USER: u32 = 65534;

@@ -26,7 +26,7 @@ use k8s_openapi::{
 
 pub use desired::Desired;
 pub use hosts::Machine;
-pub use manifest::{CONTAINER, hosts_name, labels};
+pub use manifest::{APPLIED, hosts_name, labels};
 pub use plan::{Plan, Step, plan};
 pub use status::{News, news, status};
 pub use trouble::Trouble;

@@ -4,7 +4,7 @@ use k8s_openapi::{
     Metadata,
     api::{
         apps::v1::Deployment,
-        core::v1::{ConfigMap, Service},
+        core::v1::{ConfigMap, Pod, Service},
         discovery::v1::EndpointSlice,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -44,6 +44,13 @@ pub enum Step {
     Release,
     /// Apply a manifest. One with a version is applied to that version of the object, and one without makes it.
     Apply(Value),
+    /// Have a pod's node look at its files now, and not in its next round: by a mark on the pod of what they are to be.
+    Nudge {
+        /// The pod's name.
+        pod: String,
+        /// The mark.
+        mark: String,
+    },
     /// Delete an object.
     Remove {
         /// The object.
@@ -157,7 +164,23 @@ fn keep(desired: &Desired, seen: &Seen, domain: &str, plan: &mut Plan) -> Result
     plan.drift = step.as_ref().and(deed);
     plan.steps.extend(step);
     plan.steps.extend(superfluous(desired, seen, &wanted));
+    if plan.steps.is_empty() {
+        plan.steps = nudges(&seen.pods, wanted.first());
+    }
     Ok(())
+}
+
+/// Once the hosts file is as it should be, the pods that have another are told. A node looks by itself only about once a minute.
+fn nudges(pods: &[Pod], file: Option<&Value>) -> Vec<Step> {
+    let Some(mark) = file.and_then(|file| file["metadata"]["annotations"][manifest::APPLIED].as_str()) else {
+        return Vec::new();
+    };
+    let is_old = |pod: &&Pod| {
+        let has = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(manifest::APPLIED));
+        pod.metadata.deletion_timestamp.is_none() && has.map(String::as_str) != Some(mark)
+    };
+    let nudge = |pod: &Pod| Step::Nudge { pod: pod.metadata.name.clone().unwrap_or_default(), mark: mark.to_owned() };
+    pods.iter().filter(is_old).map(nudge).collect()
 }
 
 /// Applies a manifest, if what is there isn't as it says.

@@ -59,7 +59,7 @@ fn carried_out(plan: &Plan, seen: &mut Seen) {
                 Object::Service(_) => seen.service = None,
                 Object::Slice(gone) => seen.slices.retain(|slice| slice.metadata.name != gone.metadata.name),
             },
-            Step::Hold | Step::LetGo | Step::Release => {}
+            Step::Hold | Step::LetGo | Step::Release | Step::Nudge { .. } => {}
         }
     }
 }
@@ -201,6 +201,21 @@ fn machines_are_made_known_and_the_pods_stay_when_these_change() {
     assert_eq!(plan.trouble, Some(Trouble::NoVmGroup(why)));
     carried_out(&plan, &mut seen);
     assert!(seen.slices.is_empty() && !file(&seen).contains("10.0.0.1"), "{seen:?}");
+}
+
+#[test]
+fn once_the_hosts_file_has_changed_each_pod_is_told_once() {
+    let shell = shell(&json!({"vmGroupRef": {"name": "web"}}));
+    let mut seen = Seen { machines: Machines::Of(vec![Machine::new("a", ["10.0.0.1"])]), ..Seen::default() };
+    seen.pods = vec![serde_json::from_value(json!({"metadata": {"name": "sample-a"}})).unwrap()];
+    let first = planned(&shell, &seen, 1);
+    assert!(first.steps.iter().all(|step| matches!(step, Step::Apply(_))), "{first:?}");
+    carried_out(&first, &mut seen);
+    let plan = planned(&shell, &seen, 2);
+    let [Step::Nudge { pod, mark }] = &plan.steps[..] else { panic!("{plan:?}") };
+    assert_eq!(pod, "sample-a");
+    seen.pods[0].metadata.annotations = Some([(APPLIED.to_owned(), mark.clone())].into());
+    assert_eq!(planned(&shell, &seen, 3).steps, []);
 }
 
 #[test]

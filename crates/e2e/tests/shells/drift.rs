@@ -10,15 +10,15 @@ fn an_edited_deployment_is_put_right_and_what_others_added_stays() {
     let shell = Shell::create(sandbox(), "edited", &json!({"size": 2}));
     shell.has_replicas(2);
     shell.status("told", |status| status["replicas"] == 2);
+    shell.kubectl(&["scale", "deployment/shell", "--replicas=4"]);
+    shell.has_replicas(2);
+    shell.tells("Drift", "the Deployment was edited, and is as declared again");
     let sidecar = json!({"name": "proxy", "image": "proxy:1"});
     let theirs = json!({
         "metadata": {"annotations": {"theirs": "stays"}},
         "spec": {"template": {"spec": {"containers": [sidecar]}}},
     });
     shell.kubectl(&["patch", "deployment", "shell", "--type=strategic", "-p", &theirs.to_string()]);
-    shell.kubectl(&["scale", "deployment/shell", "--replicas=4"]);
-    shell.has_replicas(2);
-    shell.tells("Drift", "the Deployment was edited, and is as declared again");
     let ours = json!({
         "metadata": {"labels": {"app": "other"}, "finalizers": null},
         "spec": {"template": {"spec": {"containers": [{"name": "busybox", "image": "evil:1", "command": ["true"]}]}}},

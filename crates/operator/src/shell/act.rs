@@ -4,14 +4,14 @@ use std::fmt::Debug;
 
 use drover_api::MyOwnShell;
 use drover_core::shell::{
-    FINALIZER, MANAGER, Seen, Step, Trouble,
+    APPLIED, FINALIZER, MANAGER, Seen, Step, Trouble,
     plan::{Object, Plan},
 };
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
         apps::v1::Deployment,
-        core::v1::{ConfigMap, Service},
+        core::v1::{ConfigMap, Pod, Service},
         discovery::v1::EndpointSlice,
     },
 };
@@ -81,6 +81,7 @@ async fn take(
             }
             Ok(())
         }
+        Step::Nudge { pod, mark } => nudge(kube, &shell.namespace().unwrap_or_default(), pod, mark).await,
         Step::Remove { object, dependents_first } => {
             let how = if *dependents_first { PropagationPolicy::Foreground } else { PropagationPolicy::Background };
             match &**object {
@@ -113,6 +114,13 @@ async fn apply(kube: &Client, manifest: &Value) -> Result<DynamicObject, kube::E
     let is_there = !manifest["metadata"]["resourceVersion"].is_null();
     let params = PatchParams { force: is_there, ..PatchParams::apply(MANAGER) };
     api.patch(&text(&manifest["metadata"]["name"]), &params, &Patch::Apply(manifest)).await
+}
+
+async fn nudge(kube: &Client, namespace: &str, pod: &str, mark: &str) -> Result<(), kube::Error> {
+    let pods: Api<Pod> = Api::namespaced(kube.clone(), namespace);
+    let patch = json!({"metadata": {"annotations": {APPLIED: mark}}});
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    forgive_gone(pods.patch_metadata(pod, &params, &Patch::Merge(patch)).await.map(|_| ()))
 }
 
 async fn remove<K>(kube: &Client, object: &K, how: PropagationPolicy) -> Result<(), kube::Error>
