@@ -164,8 +164,9 @@ fn keep(desired: &Desired, seen: &Seen, domain: &str, plan: &mut Plan) -> Result
     plan.drift = step.as_ref().and(deed);
     plan.steps.extend(step);
     plan.steps.extend(superfluous(desired, seen, &wanted));
-    if plan.steps.is_empty() {
-        plan.steps = nudges(&seen.pods, wanted.first());
+    let is_file = |step: &Step| matches!(step, Step::Apply(manifest) if manifest["kind"] == "ConfigMap");
+    if !plan.steps.iter().any(is_file) {
+        plan.steps.extend(nudges(&seen.pods, wanted.first()));
     }
     Ok(())
 }

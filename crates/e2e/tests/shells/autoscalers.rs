@@ -57,4 +57,12 @@ fn another_programs_number_is_left_to_it_until_a_hand_takes_it_away() {
     shell.kubectl(&["scale", "deployment/shell", "--replicas=5"]);
     shell.has_replicas(1);
     shell.status("nobody else scales", |status| status["scaledBy"].is_null());
+    let declared =
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shell"}, "spec": {"replicas": 4}});
+    let apply = ["apply", "--server-side", "--force-conflicts", "--field-manager=day-watch", "-f", "-"];
+    shell.namespace.kubectl_with_input(&apply, &declared.to_string()).unwrap();
+    shell.has_replicas(4);
+    shell.status("who declares", |status| status["scaledBy"] == "day-watch" && status["replicas"] == 4);
+    shell.patch("deployment", "shell", &json!({"spec": {"replicas": 6}}));
+    shell.has_replicas(1);
 }
