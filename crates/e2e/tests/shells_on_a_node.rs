@@ -92,11 +92,11 @@ fn a_shell_that_runs_finds_the_machines_of_a_group_as_it_scales() {
         let machines = addressed(&group, replicas);
         eventually(sandbox, SOON, &format!("the file and DNS know {machines:?}"), || {
             let file = typed(&shell, &opens, "grep -v '#' /etc/drover/hosts\ntrue\n");
-            let expected: String = machines.iter().map(|(name, address)| format!("{address}\t{name}\n")).collect();
+            let expected: Vec<_> = machines.iter().map(|(name, address)| format!("{address}\t{name}\n")).collect();
             let asked: Vec<_> = machines.keys().map(|name| format!("nslookup {name}\n")).collect();
             let names = typed(&shell, &opens, &(asked.concat() + "true\n"));
             let is_resolved = |address: &String| names.contains(&format!("Address: {address}\n"));
-            let is_so = file == expected && machines.values().all(is_resolved);
+            let is_so = file == expected.concat() && machines.values().all(is_resolved);
             if is_so { Ok(()) } else { Err(format!("{file}\n{names}")) }
         });
     }

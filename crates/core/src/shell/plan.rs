@@ -61,6 +61,8 @@ pub enum Step {
 }
 
 /// An object that belongs to a MyOwnShell.
+// It is boxed where it is kept.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Object {
     /// The Deployment.
