@@ -1,5 +1,7 @@
 //! What to do next for a MyOwnShell.
 
+use std::time::Duration;
+
 use k8s_openapi::{
     Metadata,
     api::{
@@ -17,6 +19,9 @@ use super::{
     scaler,
 };
 use crate::group::Timestamp;
+
+/// How long to wait for what is on its way out.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// What to do next for a MyOwnShell, in this order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -89,6 +94,11 @@ pub fn plan(desired: &Desired, seen: &Seen, domain: &str, now: Timestamp) -> Pla
     }
     let mut plan = Plan { wake: desired.end.as_ref().map(|(_, end)| *end), ..Plan::default() };
     plan.trouble = keep(desired, seen, domain, &mut plan).err();
+    if seen.deployment.as_ref().is_some_and(|deployment| deployment.metadata.deletion_timestamp.is_some()) {
+        // Nothing tells of the end of one that was never ours.
+        let soon = now.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
+        plan.wake = Some(plan.wake.map_or(soon, |wake| wake.min(soon)));
+    }
     if plan.trouble.is_none() && seen.machines == Machines::NoGroup {
         let group = desired.group.as_deref().unwrap_or_default();
         let why = format!("spec.vmGroupRef: there is no VmGroup {group:?} in {}", desired.namespace);

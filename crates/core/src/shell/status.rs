@@ -10,7 +10,7 @@ use super::{
     Desired, Machines, Plan, Seen, Trouble,
     desired::Invalid,
     labels,
-    trouble::{failing_pods, refused_pods},
+    trouble::{failing_pods, overdue_pods, refused_pods},
 };
 use crate::{group::Timestamp, reasons::Reason};
 
@@ -45,7 +45,7 @@ pub fn status(shell: &MyOwnShell, desired: &Desired, seen: &Seen, plan: &Plan, n
     let is_whole = is_current && all.into_iter().all(|count| count.unwrap_or(0) == wanted);
     let trouble = plan.trouble.clone().filter(|trouble| !matches!(trouble, Trouble::NoVmGroup(_)));
     let trouble = trouble.or_else(|| refused_pods(deployment?)).or_else(|| failing_pods(&seen.pods));
-    let trouble = trouble.or_else(|| plan.trouble.clone());
+    let trouble = trouble.or_else(|| overdue_pods(deployment?)).or_else(|| plan.trouble.clone());
 
     let stage = match () {
         () if desired.deletion.is_some() => Stage::Deleting,

@@ -38,10 +38,24 @@ impl Trouble {
 
 /// What keeps pods from being made: the Deployment has it from its ReplicaSet.
 pub fn refused_pods(deployment: &Deployment) -> Option<Trouble> {
+    message(deployment, "ReplicaFailure", "True", None).map(Trouble::PodsRefused)
+}
+
+/// That the Deployment got no further for as long as it may take, for whatever reason.
+pub fn overdue_pods(deployment: &Deployment) -> Option<Trouble> {
+    message(deployment, "Progressing", "False", Some("ProgressDeadlineExceeded")).map(Trouble::PodsFail)
+}
+
+/// What a condition of the Deployment says, if it is so.
+fn message(deployment: &Deployment, kind: &str, status: &str, reason: Option<&str>) -> Option<String> {
     let conditions = deployment.status.as_ref().and_then(|status| status.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();
-    let failure = conditions.find(|condition| condition.type_ == "ReplicaFailure" && condition.status == "True")?;
-    Some(Trouble::PodsRefused(failure.message.clone().or_else(|| failure.reason.clone()).unwrap_or_default()))
+    let found = conditions.find(|condition| {
+        condition.type_ == kind
+            && condition.status == status
+            && reason.is_none_or(|reason| condition.reason.as_deref() == Some(reason))
+    })?;
+    Some(found.message.clone().or_else(|| found.reason.clone()).unwrap_or_default())
 }
 
 /// What keeps a pod that is there from running.

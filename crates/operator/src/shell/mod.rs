@@ -15,10 +15,7 @@ use drover_core::{
     group::Timestamp,
     shell::{self, Desired, Machines, News, Plan, Seen, desired::Invalid, plan},
 };
-use kube::{
-    Client,
-    runtime::{controller::Action as Requeue, events::Recorder},
-};
+use kube::{Client, runtime::controller::Action as Requeue};
 use tokio::time::timeout;
 
 use crate::metrics::Metrics;
@@ -41,7 +38,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Context {
     kube: Client,
     members: Arc<Members>,
-    recorder: Recorder,
     pace: Pace,
     metrics: Metrics,
     /// The cluster's own domain in DNS.
@@ -76,7 +72,7 @@ async fn advance(shell: &MyOwnShell, context: &Context) -> Result<Requeue, Error
     }
     if let Some(deed) = plan.drift.filter(|_| outcome.has_changed) {
         let message = format!("the Deployment {deed}");
-        tell(&context.recorder, shell, News { is_warning: false, reason: "Drift", message }).await;
+        tell(&context.kube, shell, News { is_warning: false, reason: "Drift", message }).await;
     }
     plan.trouble = outcome.refusal.or(plan.trouble);
     report(shell, context, &desired, &seen, &plan).await
@@ -115,7 +111,7 @@ async fn report(
     }
     write(&context.kube, shell, &status).await?;
     if let Some(news) = shell::news(shell.status.as_ref(), &status) {
-        tell(&context.recorder, shell, news).await;
+        tell(&context.kube, shell, news).await;
     }
     Ok(Requeue::requeue(rest))
 }

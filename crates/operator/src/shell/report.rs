@@ -7,11 +7,14 @@ use std::{
 };
 
 use drover_api::{MyOwnShell, MyOwnShellStatus};
-use drover_core::shell::{MANAGER, News};
+use drover_core::{
+    names,
+    shell::{MANAGER, News},
+};
+use k8s_openapi::{api::events::v1::Event, apimachinery::pkg::apis::meta::v1::MicroTime};
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{Patch, PatchParams},
-    runtime::events::{Event, EventType, Recorder},
+    api::{ObjectMeta, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use tracing::warn;
@@ -70,16 +73,32 @@ fn patch(before: Option<&MyOwnShellStatus>, after: &MyOwnShellStatus) -> Value {
 }
 
 /// Tells something. What can't be told now is told by the status too.
-pub async fn tell(recorder: &Recorder, shell: &MyOwnShell, news: News) {
-    let event = Event {
-        type_: if news.is_warning { EventType::Warning } else { EventType::Normal },
-        reason: news.reason.to_owned(),
-        note: Some(news.message.chars().take(1000).collect()),
-        action: "Reconcile".to_owned(),
-        secondary: None,
-    };
-    if let Err(error) = recorder.publish(&event, &shell.object_ref(&())).await {
+pub async fn tell(kube: &Client, shell: &MyOwnShell, news: News) {
+    let events: Api<Event> = Api::namespaced(kube.clone(), &shell.namespace().unwrap_or_default());
+    if let Err(error) = events.create(&PostParams::default(), &event(shell, &news)).await {
         warn!(%error, reason = news.reason, "an event could not be written");
+    }
+}
+
+/// An event by itself. A recorder would count all events of one reason as the same, whatever they say.
+fn event(shell: &MyOwnShell, news: &News) -> Event {
+    let now = k8s_openapi::jiff::Timestamp::now();
+    Event {
+        metadata: ObjectMeta {
+            name: Some(format!("{}.{:x}", names::label(&shell.name_any()), now.as_nanosecond())),
+            namespace: shell.namespace(),
+            ..ObjectMeta::default()
+        },
+        type_: Some(if news.is_warning { "Warning" } else { "Normal" }.to_owned()),
+        reason: Some(news.reason.to_owned()),
+        // The API server takes a kilobyte.
+        note: Some(news.message[..news.message.floor_char_boundary(1000)].to_owned()),
+        action: Some("Reconcile".to_owned()),
+        regarding: Some(shell.object_ref(&())),
+        event_time: Some(MicroTime(now)),
+        reporting_controller: Some(MANAGER.to_owned()),
+        reporting_instance: Some(std::env::var("POD_NAME").unwrap_or_else(|_| MANAGER.to_owned())),
+        ..Event::default()
     }
 }
 

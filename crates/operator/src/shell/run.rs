@@ -3,7 +3,7 @@
 use std::{fs, sync::Arc, time::Duration, time::Instant};
 
 use drover_api::MyOwnShell;
-use drover_core::shell::{APP, MANAGER, is_held_for_nothing, labels};
+use drover_core::shell::{APP, is_held_for_nothing, labels};
 use futures::{StreamExt, future, stream};
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -16,7 +16,6 @@ use kube::{
     runtime::{
         Controller,
         controller::{self, Action as Requeue},
-        events::{Recorder, Reporter},
         reflector::{ObjectRef, Store},
         watcher,
     },
@@ -47,7 +46,6 @@ pub async fn run(
     let context = Arc::new(Context {
         kube: kube.clone(),
         members,
-        recorder: Recorder::new(kube.clone(), Reporter { controller: MANAGER.to_owned(), instance: None }),
         pace: Pace::default(),
         metrics,
         domain: fs::read_to_string("/etc/resolv.conf").ok().and_then(|text| domain(&text)).unwrap_or(DOMAIN.to_owned()),

@@ -28,6 +28,7 @@ fn a_deletion_waits_for_nobody_and_an_orphan_keeps_living() {
     let seen = settled(&shell);
     let going = edited(&seen, |deployment| deployment["metadata"]["deletionTimestamp"] = json!(START));
     assert_eq!(planned(&shell, &going, 2).steps, [Step::Release], "a deleted Deployment goes before it is made again");
+    assert_eq!(planned(&shell, &going, 2).wake, Some(time(4)));
     let gone = Seen { deployment: None, ..seen.clone() };
     assert!(matches!(&planned(&shell, &gone, 2).steps[..], [Step::Apply(_)]));
     shell.metadata.deletion_timestamp = shell.metadata.creation_timestamp.clone();

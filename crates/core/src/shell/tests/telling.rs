@@ -49,6 +49,11 @@ fn the_status_tells_how_many_shells_are_ready_and_how_to_open_them() {
     assert_eq!((refused.message.as_deref(), words(&refused)[2]), (Some(quota), ("True", "PodsRefused")));
     let told_of = news(Some(&told), &refused).unwrap();
     assert_eq!((told_of.reason, told_of.is_warning), ("PodsRefused", true));
+    let slow = "ReplicaSet \"x\" has timed out progressing.";
+    let condition =
+        json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": slow});
+    let overdue = with(1, json!({"conditions": [condition]}));
+    assert_eq!((overdue.message.as_deref(), words(&overdue)[2]), (Some(slow), ("True", "PodsFail")));
 }
 
 #[test]
