@@ -72,21 +72,21 @@ func (s *supervisor) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// vCenters fill their inventory while the control plane comes up.
-	var vcenters []func() (vcenter.Address, error)
-	for n := range s.vcenters {
-		address, err := s.startVCenter(ctx, ca, n+1)
-		if err != nil {
-			return err
-		}
-		vcenters = append(vcenters, address)
-	}
 	plane := &controlPlane{dir: s.dir, ca: ca}
 	var worker *worker
 	if s.node {
 		if worker, err = s.startNode(ctx, plane); err != nil {
 			return err
 		}
+	}
+	// vCenters fill their inventory while the control plane comes up.
+	var vcenters []func() (vcenter.Address, error)
+	for n := range s.vcenters {
+		address, err := s.startVCenter(ctx, plane, n+1)
+		if err != nil {
+			return err
+		}
+		vcenters = append(vcenters, address)
 	}
 	if err := plane.start(ctx, s.add, s.ready); err != nil {
 		return err
@@ -118,16 +118,18 @@ func (s *supervisor) start(ctx context.Context) error {
 }
 
 // startVCenter returns a function that waits for the vCenter's address.
-func (s *supervisor) startVCenter(ctx context.Context, ca *authority, n int) (func() (vcenter.Address, error), error) {
+func (s *supervisor) startVCenter(ctx context.Context, plane *controlPlane, n int) (func() (vcenter.Address, error), error) {
 	name := "vcsim"
 	if n > 1 {
 		name += strconv.Itoa(n)
 	}
-	serving, err := ca.server(name)
+	// Where pods can reach it, if there are any.
+	ip := plane.address()
+	serving, err := plane.ca.server(name, ip)
 	if err != nil {
 		return nil, err
 	}
-	args := append(s.inventory.Args(), "--cert="+serving.cert, "--key="+serving.key)
+	args := append(s.inventory.Args(), "--ip="+ip, "--cert="+serving.cert, "--key="+serving.key)
 	p, out, err := startReporting(s.dir, name, "vcsim", args...)
 	if err != nil {
 		return nil, err

@@ -45,7 +45,10 @@ func ownImages(self, dir string) ([]*recipe, error) {
 		lay: func(folder string) error { return install(busybox, filepath.Join(folder, "bin/busybox")) },
 	}, {
 		name: "kubectl:latest", folder: filepath.Join(dir, "kubectl"), entrypoint: []string{"/bin/kubectl"},
-		lay: func(folder string) error { return install(self, filepath.Join(folder, "bin/kubectl")) },
+		lay: func(folder string) error {
+			// The program tells by its name which one it is.
+			return errors.Join(install(self, filepath.Join(folder, "bin/kubectl")), os.Symlink("kubectl", filepath.Join(folder, "bin/govc")))
+		},
 	}}, nil
 }
 

@@ -108,6 +108,9 @@ func (n *first) run() error {
 	if err := n.start("containerd", "containerd", "--config="+c.Etc+"/containerd.toml"); err != nil {
 		return err
 	}
+	if _, err := fmt.Println(upWord); err != nil {
+		return err
+	}
 	go n.join(self, c)
 	return n.reap()
 }

@@ -17,17 +17,22 @@ import (
 	"syscall"
 )
 
-// What a keeper tells the node's first process.
+// What a keeper and the node's first process tell each other.
 const (
-	enterWord = "enter" // it has its link, and is in its cgroups
-	joinWord  = "join"  // the cluster is there: DIR/pki has what the node needs to join it
+	enterWord = "enter" // to the node: it has its link, and is in its cgroups
+	upWord    = "up"    // to the keeper: the node is set up, and waits for its cluster
+	joinWord  = "join"  // to the node: the cluster is there, and DIR/pki has what it takes to join it
 )
+
+// LockFD is where a keeper has the lock of the sandbox's folder, which is locked until the keeper ends.
+const LockFD = 3
 
 // Keep is the keeper's program: it makes a node, prints its place as JSON, and keeps it until its input ends, as it does
 // when the supervisor has ended, however that has. Then it takes away all that the node has made.
 func Keep(args []string) int {
 	// The node's first process dies with the thread that starts it.
 	runtime.LockOSThread()
+	syscall.CloseOnExec(LockFD)
 	log.SetFlags(log.Ltime | log.Lmicroseconds)
 	k := &keeper{}
 	f := flag.NewFlagSet("node-keeper", flag.ExitOnError)
@@ -49,6 +54,7 @@ type keeper struct {
 	dir    string
 	images []string
 	place  *Place
+	lock   io.Closer
 	first  *exec.Cmd
 	ended  chan struct{}
 }
@@ -66,9 +72,7 @@ func (k *keeper) keep() error {
 	if err != nil {
 		return err
 	}
-	// Not closed: the place is taken until this process has ended.
-	defer runtime.KeepAlive(lock)
-	k.place = &place
+	k.place, k.lock = &place, lock
 	node, err := k.start(place)
 	if err != nil {
 		return err
@@ -108,7 +112,6 @@ func (k *keeper) start(place Place) (io.Writer, error) {
 	}
 	args := append([]string{"node-init", "--dir=" + k.dir, "--place=" + strconv.Itoa(place.Number)}, k.images...)
 	cmd := exec.Command(self, args...)
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 		Pdeathsig:  syscall.SIGKILL,
@@ -118,9 +121,16 @@ func (k *keeper) start(place Place) (io.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
+	told, tell, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer told.Close()
+	cmd.Stdout, cmd.Stderr = tell, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("namespaces for a node: %w", err)
 	}
+	tell.Close()
 	k.first, k.ended = cmd, make(chan struct{})
 	go func() {
 		_ = cmd.Wait()
@@ -132,8 +142,14 @@ func (k *keeper) start(place Place) (io.Writer, error) {
 	if err := place.makeCgroups(cmd.Process.Pid); err != nil {
 		return nil, err
 	}
-	_, err = fmt.Fprintln(node, enterWord)
-	return node, err
+	if _, err := fmt.Fprintln(node, enterWord); err != nil {
+		return nil, err
+	}
+	// What keeps a node from coming up is told as that, rather than by those who miss the link later.
+	if said, err := bufio.NewReader(told).ReadString('\n'); err != nil || said != upWord+"\n" {
+		return nil, errors.New("the node did not come up")
+	}
+	return node, nil
 }
 
 // clear ends the node, and removes what doesn't end with its namespaces.
@@ -145,5 +161,6 @@ func (k *keeper) clear() error {
 	if k.place == nil {
 		return nil
 	}
-	return errors.Join(k.place.clear(), os.RemoveAll(filepath.Join(k.dir, "node")))
+	err := errors.Join(k.place.clear(), os.RemoveAll(filepath.Join(k.dir, "node")))
+	return errors.Join(err, k.lock.Close()) // only now the place is free for another
 }

@@ -26,14 +26,28 @@ func mountAll(state string, kept ...string) error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	var files []*os.File
-	for _, path := range kept {
+	// The kubelet, containerd and CNI write below these, to paths that can't all be set.
+	covered := []string{"/var/lib", "/var/log"}
+	for _, path := range covered {
+		own := filepath.Join(state, path)
+		if err := os.MkdirAll(own, 0o755); err != nil {
+			return err
+		}
+		kept = append(kept, own)
+	}
+	// Held open, because a mount may cover the way to them.
+	files := make([]*os.File, len(kept))
+	for i, path := range kept {
 		file, err := os.Open(path)
 		if err != nil {
 			return err
 		}
 		defer file.Close()
-		files = append(files, file)
+		files[i] = file
+	}
+	cgroups := mountCgroups
+	if unified() { // asked before /sys is mounted anew, without cgroups
+		cgroups = mountUnified
 	}
 	const plain = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	if err := mount("proc", "/proc", "proc", plain, ""); err != nil {
@@ -42,23 +56,19 @@ func mountAll(state string, kept ...string) error {
 	if err := mount("sysfs", "/sys", "sysfs", plain, ""); err != nil {
 		return err
 	}
-	if err := mountCgroups(); err != nil {
+	if err := cgroups(); err != nil {
 		return err
 	}
 	if err := mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
 		return err
 	}
-	// The kubelet, containerd and CNI write below these, to paths that can't all be set.
-	for _, path := range []string{"/var/lib", "/var/log"} {
-		own := filepath.Join(state, path)
-		if err := os.MkdirAll(own, 0o755); err != nil {
-			return err
-		}
-		if err := mount(own, path, "", unix.MS_BIND, ""); err != nil {
+	own := files[len(files)-len(covered):]
+	for i, path := range covered {
+		if err := mountOpen(own[i], path); err != nil {
 			return err
 		}
 	}
-	for _, file := range files {
+	for _, file := range files[:len(files)-len(covered)] {
 		if err := uncover(file); err != nil {
 			return err
 		}
@@ -72,12 +82,12 @@ func mountAll(state string, kept ...string) error {
 
 // uncover makes a file or folder visible again if a mount has covered it.
 func uncover(file *os.File) error {
-	if _, err := os.Stat(file.Name()); err == nil {
-		return nil
-	}
 	info, err := file.Stat()
 	if err != nil {
 		return err
+	}
+	if seen, err := os.Stat(file.Name()); err == nil && os.SameFile(seen, info) {
+		return nil
 	}
 	if info.IsDir() {
 		err = os.MkdirAll(file.Name(), 0o755)
@@ -87,26 +97,33 @@ func uncover(file *os.File) error {
 	if err != nil {
 		return err
 	}
-	return mount("/proc/self/fd/"+strconv.Itoa(int(file.Fd())), file.Name(), "", unix.MS_BIND|unix.MS_REC, "")
+	return mountOpen(file, file.Name())
 }
 
-// mountCgroups shows the node's cgroup as the root, as a cgroup namespace has it.
-func mountCgroups() error {
-	if unified() {
-		if err := mount("cgroup2", cgroupRoot, "cgroup2", 0, ""); err != nil {
-			return err
-		}
-		// A v2 cgroup has processes or controllers for its children, not both.
-		own := filepath.Join(cgroupRoot, "init")
-		if err := os.Mkdir(own, 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte("1"), 0); err != nil {
-			return err
-		}
-		enableControllers(cgroupRoot)
-		return nil
+// mountOpen shows an open file or folder at another place.
+func mountOpen(file *os.File, target string) error {
+	return mount("/proc/self/fd/"+strconv.Itoa(int(file.Fd())), target, "", unix.MS_BIND|unix.MS_REC, "")
+}
+
+// mountUnified shows the node's cgroup of v2 as the root, as a cgroup namespace has it.
+func mountUnified() error {
+	if err := mount("cgroup2", cgroupRoot, "cgroup2", 0, ""); err != nil {
+		return err
 	}
+	// A cgroup has either processes, or controllers for its children.
+	own := filepath.Join(cgroupRoot, "init")
+	if err := os.Mkdir(own, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte("1"), 0); err != nil {
+		return err
+	}
+	enableControllers(cgroupRoot)
+	return nil
+}
+
+// mountCgroups does the same with each hierarchy of v1.
+func mountCgroups() error {
 	hierarchies, err := ownHierarchies()
 	if err != nil {
 		return err

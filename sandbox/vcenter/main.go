@@ -36,26 +36,27 @@ func Main(args []string) int {
 	i.Register(f)
 	cert := f.String("cert", "", "certificate `file`, PEM")
 	key := f.String("key", "", "the certificate's key `file`, PEM")
+	ip := f.String("ip", "127.0.0.1", "`address` to listen on; the control endpoint is always on loopback")
 	_ = f.Parse(args) // ExitOnError
 	if *cert == "" || *key == "" {
 		fmt.Fprintln(os.Stderr, "vcsim: --cert and --key are needed ('sandbox up' makes them)")
 		return 2
 	}
-	if err := serve(i, *cert, *key); err != nil {
+	if err := serve(i, *ip, *cert, *key); err != nil {
 		fmt.Fprintln(os.Stderr, "vcsim:", err)
 		return 1
 	}
 	return 0
 }
 
-func serve(i Inventory, cert, key string) error {
+func serve(i Inventory, ip, cert, key string) error {
 	service, err := i.create()
 	if err != nil {
 		return err
 	}
 	address := Address{User: "administrator@vsphere.local", Password: "Pa$$-" + rand.Text()}
 	front := newFront(service, i.CloneDelay, address.User, address.Password)
-	sdk, err := net.Listen("tcp", "127.0.0.1:0")
+	sdk, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
 	if err != nil {
 		return err
 	}

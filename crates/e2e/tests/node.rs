@@ -102,6 +102,29 @@ fn a_pod_may_do_what_its_service_account_may() {
 }
 
 #[test]
+fn a_pod_reaches_the_vcenter() {
+    let Some(sandbox) = Sandbox::shared_with_node(&[]) else { return };
+    let namespace = restricted(sandbox, "vcenters");
+    run(&namespace, "client", &json!({"image": "kubectl", "args": ["proxy"]}));
+    let url = &sandbox.environment()["GOVC_URL"];
+    let found = namespace.kubectl(&[
+        "exec",
+        "client",
+        "--",
+        "/bin/govc",
+        "find",
+        "-u",
+        url,
+        "-k",
+        "-persist-session=false",
+        "/",
+        "-type",
+        "d",
+    ]);
+    assert_eq!(found.unwrap(), "/DC0\n");
+}
+
+#[test]
 fn a_service_is_reached_from_pods_and_from_the_machine() {
     let Some(sandbox) = Sandbox::shared_with_node(&[]) else { return };
     let namespace = restricted(sandbox, "services");
