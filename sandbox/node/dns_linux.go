@@ -100,10 +100,15 @@ func (n names) answer(message []byte) ([]byte, error) {
 	return answer.Finish()
 }
 
-// find looks up NAME.NAMESPACE.svc.cluster.local: the service's address, or those of its pods if it has none.
+// find looks up NAME.NAMESPACE.svc.cluster.local: the service's address, or those of its endpoints if it has none. With a HOSTNAME
+// in front, it is those of the endpoints that are called so.
 func (n names) find(name string) ([]netip.Addr, error) {
 	service, ok := strings.CutSuffix(strings.ToLower(name), ".svc.cluster.local.")
 	words := strings.Split(service, ".")
+	hostname := ""
+	if len(words) == 3 {
+		hostname, words = words[0], words[1:]
+	}
 	if !ok || len(words) != 2 {
 		return nil, nil
 	}
@@ -114,7 +119,7 @@ func (n names) find(name string) ([]netip.Addr, error) {
 	if err != nil || len(found.Items) == 0 {
 		return nil, err
 	}
-	if address, err := netip.ParseAddr(found.Items[0].Spec.ClusterIP); err == nil {
+	if address, err := netip.ParseAddr(found.Items[0].Spec.ClusterIP); err == nil && hostname == "" {
 		return []netip.Addr{address}, nil
 	}
 	slices, err := n.cluster.DiscoveryV1().EndpointSlices(words[1]).List(ctx, meta.ListOptions{LabelSelector: "kubernetes.io/service-name=" + words[0]})
@@ -124,6 +129,9 @@ func (n names) find(name string) ([]netip.Addr, error) {
 	var addresses []netip.Addr
 	for _, slice := range slices.Items {
 		for _, endpoint := range slice.Endpoints {
+			if hostname != "" && (endpoint.Hostname == nil || *endpoint.Hostname != hostname) {
+				continue
+			}
 			if address, err := netip.ParseAddr(endpoint.Addresses[0]); err == nil && address.Is4() {
 				addresses = append(addresses, address)
 			}

@@ -5,6 +5,7 @@
 //! mean for a vCenter is decided in `drover-core`.
 
 pub mod hostinfo;
+pub mod myownshell;
 pub mod vcenter;
 pub mod vmgroup;
 pub mod vminfo;
@@ -13,6 +14,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::CustomResourceExt;
 
 pub use hostinfo::{HostInfo, HostInfoSpec, HostInfoStatus};
+pub use myownshell::{MyOwnShell, MyOwnShellSpec, MyOwnShellStatus};
 pub use vcenter::{VCenter, VCenterSpec, VCenterStatus};
 pub use vmgroup::{VmGroup, VmGroupSpec, VmGroupStatus};
 pub use vminfo::{VMInfo, VMInfoSpec, VMInfoStatus};
@@ -20,5 +22,5 @@ pub use vminfo::{VMInfo, VMInfoSpec, VMInfoStatus};
 /// Every CRD that Drover serves, in the order of their files in `config/crd/bases`.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![HostInfo::crd(), VMInfo::crd(), VCenter::crd(), VmGroup::crd()]
+    vec![MyOwnShell::crd(), HostInfo::crd(), VMInfo::crd(), VCenter::crd(), VmGroup::crd()]
 }

@@ -18,6 +18,7 @@ pub mod news;
 pub mod plan;
 pub mod progress;
 pub mod reasons;
+pub mod shell;
 pub mod verdict;
 
 pub use forecast::forecast;

@@ -32,17 +32,17 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// All declared machines are there, available and up to date.
+    /// All that is declared is there, available and up to date.
     AsDeclared,
-    /// Some machines are missing, not ready yet, or out of date.
+    /// Some of what is declared is missing, not ready yet, or out of date.
     NotYet,
-    /// Machines are being made, changed or removed.
+    /// Machines or shells are being made, changed or removed.
     Working,
     /// There is nothing to do.
     Settled,
     /// The group is paused: Drover looks on and changes nothing. Set spec.paused to false to go on.
     Paused,
-    /// The group is being deleted.
+    /// It is being deleted.
     Deleting,
     /// vCenter can't be reached or refuses the login. Drover tries again by itself; the message says why.
     VCenterAway,
@@ -74,6 +74,18 @@ reasons! {
     DeadlineExceeded,
     /// Nothing stands in the way.
     NotStalled,
+    /// The ttl is over and the shells are gone. Raise spec.ttl to have them again.
+    Expired,
+    /// Somebody else's object has a name that is needed, and is left alone. Delete it or choose another name; the message names it.
+    NameTaken,
+    /// The VmGroup that the spec names is not there. The shells run, and find its machines once it is.
+    NoVmGroup,
+    /// The API server refuses what is needed. Drover tries again; the message says what and why.
+    Refused,
+    /// Pods are refused, by a quota, pod security or another rule of the cluster. The message says which.
+    PodsRefused,
+    /// Pods are there and don't run. The message says which and why.
+    PodsFail,
     /// vCenter shows it.
     Seen,
     /// Several machines or hosts fit. Name one by its path; the message lists them.

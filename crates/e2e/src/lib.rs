@@ -16,6 +16,7 @@ pub mod process;
 mod program;
 mod rest;
 mod sandbox;
+mod shell;
 mod vcenter;
 
 pub use eventually::eventually;
@@ -25,4 +26,5 @@ pub use operator::{Operator, binary};
 pub use program::{Failure, Program};
 pub use rest::at_rest;
 pub use sandbox::{Namespace, Sandbox, vm_group};
+pub use shell::Shell;
 pub use vcenter::{MachineCounts, VCenter};

@@ -129,7 +129,7 @@ impl Sandbox {
     pub fn dump(&self) -> String {
         let mut dump = String::new();
         let kubectl = self.kubectl();
-        for what in ["vmgroups", "hostinfoes", "vminfoes", "pods", "events"] {
+        for what in ["vmgroups", "hostinfoes", "vminfoes", "myownshells", "deployments", "pods", "events"] {
             let shown = kubectl.run(&["get", what, "--all-namespaces", "-o", "wide"]);
             let _ = writeln!(dump, "== kubectl get {what}\n{}", shown.unwrap_or_else(|failure| failure.to_string()));
         }

@@ -2,7 +2,7 @@
 //!
 //! kube's own recorder counts all events of one reason and object as the same, whatever they say.
 
-use drover_core::news::News;
+use drover_core::{names, news::News};
 use k8s_openapi::{api::events::v1::Event, apimachinery::pkg::apis::meta::v1::MicroTime};
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -32,13 +32,14 @@ fn event<K: Resource<DynamicType = ()>>(about: &K, namespace: &str, news: &News)
     let instance = std::env::var("POD_NAME").unwrap_or_else(|_| MANAGER.to_owned());
     Event {
         metadata: ObjectMeta {
-            name: Some(format!("{}.{:x}", about.name_any(), now.as_nanosecond())),
+            name: Some(format!("{}.{:x}", names::label(&about.name_any()), now.as_nanosecond())),
             namespace: Some(namespace.to_owned()),
             ..ObjectMeta::default()
         },
         type_: Some(if news.is_warning { "Warning" } else { "Normal" }.to_owned()),
         reason: Some(news.reason.to_owned()),
-        note: Some(cut(news.message.clone())),
+        // The API server takes a kilobyte.
+        note: Some(news.message[..news.message.floor_char_boundary(1000)].to_owned()),
         action: Some("Reconcile".to_owned()),
         regarding: Some(about.object_ref(&())),
         event_time: Some(MicroTime(now)),
@@ -46,15 +47,4 @@ fn event<K: Resource<DynamicType = ()>>(about: &K, namespace: &str, news: &News)
         reporting_instance: Some(instance),
         ..Event::default()
     }
-}
-
-/// An event's note has at most a kilobyte.
-fn cut(mut message: String) -> String {
-    const LONGEST: usize = 1000;
-    if message.len() > LONGEST {
-        let end = (0..=LONGEST).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
-        message.truncate(end);
-        message.push('…');
-    }
-    message
 }

@@ -18,6 +18,7 @@ mod run;
 mod scout;
 mod serve;
 mod shelf;
+mod shell;
 mod vcenter;
 
 use std::{

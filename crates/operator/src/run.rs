@@ -6,11 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_api::{HostInfo, VCenter, VMInfo, VmGroup};
+use drover_api::{HostInfo, MyOwnShell, VCenter, VMInfo, VmGroup};
 use drover_core::reasons::Reason;
 use futures::{
     FutureExt, StreamExt,
-    future::{BoxFuture, Shared},
+    future::{self, BoxFuture, Shared},
     stream,
 };
 use k8s_openapi::api::core::v1::Namespace;
@@ -42,6 +42,7 @@ use crate::{
     metrics::{Metrics, Outcome},
     serve::{self, Readiness},
     shelf::{Shelf, received},
+    shell,
     vcenter::{self, Trigger},
 };
 
@@ -88,6 +89,7 @@ pub async fn run(flags: &Flags) -> Result<(), RunError> {
     check_kind::<VmGroup>(&kube).await?;
     check_kind::<HostInfo>(&kube).await?;
     check_kind::<VMInfo>(&kube).await?;
+    check_kind::<MyOwnShell>(&kube).await?;
     let is_any_declared = check_kind::<VCenter>(&kube).await?;
     let cluster = Api::<Namespace>::all(kube.clone()).get("kube-system").await.map_err(RunError::Kubernetes)?;
     match &environment {
@@ -112,11 +114,12 @@ pub async fn run(flags: &Flags) -> Result<(), RunError> {
     let namespaces = namespaces(&kube, triggers.clone());
     let fleet = Fleet::new(namespaces, claim.clone(), metrics.clone(), triggers);
     let (infos, writers) = Infos::new();
+    let shells = shell::run(kube.clone(), metrics.clone(), told_to_stop.clone());
     let context = Arc::new(Context::new(kube, fleet, cluster.uid().unwrap_or_default(), infos));
     let work = work(&context, environment.clone(), orders, writers, metrics, told_to_stop.clone());
     let outcome = tokio::select! {
         () = turn(&claim, environment.as_ref()) => tokio::select! {
-            outcome = work => outcome,
+            outcome = future::try_join(work, shells.map(Ok)) => outcome.map(drop),
             // What is under way is dropped, because another may do it now.
             loss = claim.lost() => Err(RunError::Lost(loss)),
         },

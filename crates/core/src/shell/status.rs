@@ -1,0 +1,178 @@
+//! What is said of a MyOwnShell.
+
+use drover_api::{MyOwnShell, MyOwnShellStatus, myownshell::ShellPod};
+use k8s_openapi::{
+    api::core::v1::Pod,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
+
+use super::{
+    Desired, Machines, Plan, Seen, Trouble,
+    desired::Invalid,
+    labels,
+    trouble::{failing_pods, overdue_pods, refused_pods},
+};
+use crate::{group::Timestamp, news::News, reasons::Reason};
+
+/// How many shells are listed.
+const LISTED: usize = 50;
+
+/// What is said of a MyOwnShell, once the plan's steps are done and what is seen is what came of them.
+#[must_use]
+pub fn status(shell: &MyOwnShell, desired: &Desired, seen: &Seen, plan: &Plan, now: Timestamp) -> MyOwnShellStatus {
+    let deployment = seen.deployment.as_ref().filter(|there| super::is_ours(&there.metadata, &desired.uid));
+    let counts = deployment.and_then(|deployment| deployment.status.clone()).unwrap_or_default();
+    let declared = deployment.and_then(|deployment| deployment.spec.as_ref()?.replicas);
+    let wanted = if plan.scaled_by.is_some() { declared.unwrap_or(desired.size) } else { desired.size };
+    let ready = counts.ready_replicas.unwrap_or(0);
+    let is_current = deployment.is_some_and(|deployment| {
+        deployment.metadata.deletion_timestamp.is_none()
+            && counts.observed_generation >= deployment.metadata.generation
+            && declared == Some(wanted)
+    });
+    let all = [counts.replicas, counts.updated_replicas, counts.ready_replicas];
+    let is_whole = is_current && all.into_iter().all(|count| count.unwrap_or(0) == wanted);
+    let trouble = plan.trouble.clone().filter(|trouble| !matches!(trouble, Trouble::NoVmGroup(_)));
+    let trouble = trouble.or_else(|| refused_pods(deployment?)).or_else(|| failing_pods(&seen.pods));
+    let trouble = trouble.or_else(|| overdue_pods(deployment?)).or_else(|| plan.trouble.clone());
+
+    let stage = match () {
+        () if desired.deletion.is_some() => Stage::Deleting,
+        () if desired.has_expired(now) => Stage::Expired { is_over: deployment.is_none() },
+        () if is_whole && trouble.is_none() => Stage::Settled,
+        () => Stage::Underway,
+    };
+    // What is to go is in nobody's way.
+    let trouble = trouble.filter(|_| matches!(stage, Stage::Underway));
+    let progress = match (&stage, &desired.end) {
+        (Stage::Deleting, _) => "being deleted".to_owned(),
+        (Stage::Expired { .. }, Some((ttl, end))) => {
+            format!("its ttl of {ttl} has been over since {end}: raise spec.ttl to have shells again")
+        }
+        (Stage::Settled, _) => format!("{ready} {} ready", if ready == 1 { "shell" } else { "shells" }),
+        _ => format!("{ready} of {wanted} shells ready"),
+    };
+    MyOwnShellStatus {
+        replicas: Some(counts.replicas.unwrap_or(0)),
+        ready_replicas: Some(ready),
+        selector: Some(selector(&desired.name)),
+        pods: pods(&desired.namespace, &seen.pods),
+        expires_at: desired.end.as_ref().map(|(_, end)| Time(*end)),
+        scaled_by: plan.scaled_by.clone(),
+        machines: match &seen.machines {
+            Machines::Of(machines) => {
+                let reachable = machines.iter().filter(|machine| !machine.addresses.is_empty()).count();
+                i32::try_from(reachable).ok()
+            }
+            Machines::NotAsked | Machines::NoGroup => None,
+        },
+        message: Some(trouble.as_ref().map_or(progress.as_str(), |trouble| trouble.told().1).to_owned()),
+        observed_generation: shell.metadata.generation,
+        conditions: conditions(shell, stage, trouble.as_ref(), &progress, now),
+    }
+}
+
+/// What is said of a MyOwnShell that makes no sense. What there is of it stays as it is.
+#[must_use]
+pub fn invalid(shell: &MyOwnShell, invalid: &Invalid, now: Timestamp) -> MyOwnShellStatus {
+    let message = invalid.to_string();
+    let trouble = Trouble::Invalid(message.clone());
+    MyOwnShellStatus {
+        conditions: conditions(shell, Stage::Underway, Some(&trouble), &message, now),
+        message: Some(message),
+        observed_generation: shell.metadata.generation,
+        ..shell.status.clone().unwrap_or_default()
+    }
+}
+
+/// What there is to tell of a change of status: an obstacle, once for each kind of it, and the end of the ttl.
+#[must_use]
+pub fn news(before: Option<&MyOwnShellStatus>, after: &MyOwnShellStatus) -> Option<News> {
+    let find = |status: &MyOwnShellStatus, kind: &str| {
+        status.conditions.iter().find(|condition| condition.type_ == kind).cloned()
+    };
+    let changed = |kind: &str| {
+        let after = find(after, kind)?;
+        let before = before.and_then(|before| find(before, kind));
+        (before.is_none_or(|before| before.reason != after.reason)).then_some(after)
+    };
+    let is_reason = |condition: &Condition, reason: Reason| condition.reason == reason.word();
+    if let Some(stalled) = changed("Stalled").filter(|stalled| stalled.status == "True") {
+        let reason = Reason::ALL.iter().find(|reason| is_reason(&stalled, **reason))?;
+        return Some(News { is_warning: true, reason: reason.word(), message: stalled.message });
+    }
+    let expired = changed("Ready").filter(|ready| is_reason(ready, Reason::Expired))?;
+    Some(News { is_warning: false, reason: Reason::Expired.word(), message: expired.message })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Underway,
+    Settled,
+    Expired { is_over: bool },
+    Deleting,
+}
+
+fn conditions(
+    shell: &MyOwnShell,
+    stage: Stage,
+    trouble: Option<&Trouble>,
+    progress: &str,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let (ready, working) = match stage {
+        Stage::Underway => (Reason::NotYet, Reason::Working),
+        Stage::Settled => (Reason::AsDeclared, Reason::Settled),
+        Stage::Expired { .. } => (Reason::Expired, Reason::Expired),
+        Stage::Deleting => (Reason::Deleting, Reason::Deleting),
+    };
+    let is_working = !matches!(stage, Stage::Settled | Stage::Expired { is_over: true });
+    let (stalled, obstacle) = trouble.map_or((Reason::NotStalled, ""), Trouble::told);
+    [
+        ("Ready", stage == Stage::Settled, ready, progress),
+        ("Progressing", is_working, working, progress),
+        ("Stalled", trouble.is_some(), stalled, obstacle),
+    ]
+    .map(|(kind, holds, reason, message)| condition(shell, kind, holds, reason, message, now))
+    .into()
+}
+
+/// A condition's time is that of its last change.
+fn condition(shell: &MyOwnShell, kind: &str, holds: bool, reason: Reason, message: &str, now: Timestamp) -> Condition {
+    let status = if holds { "True" } else { "False" };
+    let mut before = shell.status.iter().flat_map(|status| &status.conditions);
+    let same = before.find(|condition| condition.type_ == kind && condition.status == status);
+    Condition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        reason: reason.word().to_owned(),
+        message: message.to_owned(),
+        observed_generation: shell.metadata.generation,
+        last_transition_time: same.map_or(Time(now), |same| same.last_transition_time.clone()),
+    }
+}
+
+fn selector(shell: &str) -> String {
+    let words: Vec<_> = labels(shell).into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+    words.join(",")
+}
+
+/// The shells that aren't on their way out, the ready ones first.
+fn pods(namespace: &str, pods: &[Pod]) -> Vec<ShellPod> {
+    let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let mut listed: Vec<_> = staying
+        .map(|pod| {
+            let name = pod.metadata.name.clone().unwrap_or_default();
+            let exec = format!("kubectl exec -it -n {namespace} {name} -- sh");
+            ShellPod { name, ready: is_ready(pod), exec }
+        })
+        .collect();
+    listed.sort_by(|a, b| b.ready.cmp(&a.ready).then_with(|| a.name.cmp(&b.name)));
+    listed.truncate(LISTED);
+    listed
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}

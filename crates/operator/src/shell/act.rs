@@ -1,0 +1,176 @@
+//! Does what is planned for a MyOwnShell.
+
+use std::fmt::Debug;
+
+use drover_api::MyOwnShell;
+use drover_core::shell::{
+    APPLIED, FINALIZER, MANAGER, Seen, Step, Trouble,
+    plan::{Object, Plan},
+};
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        apps::v1::Deployment,
+        core::v1::{ConfigMap, Pod, Service},
+        discovery::v1::EndpointSlice,
+    },
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy},
+    core::Status,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tracing::info;
+
+/// What came of a plan.
+#[derive(Default)]
+pub struct Outcome {
+    /// The API server refuses a step.
+    pub refusal: Option<Trouble>,
+    /// Something is not as it was when it was looked at, and has to be looked at again.
+    pub is_stale: bool,
+    /// The Deployment is another than before.
+    pub has_changed: bool,
+}
+
+/// Takes the steps of a plan, one after the other. What is seen of the Deployment becomes what it is then.
+pub async fn act(kube: &Client, shell: &MyOwnShell, plan: &Plan, seen: &mut Seen) -> Result<Outcome, kube::Error> {
+    let mut outcome = Outcome::default();
+    for step in &plan.steps {
+        if let Err(error) = take(kube, shell, step, seen, &mut outcome).await {
+            match &error {
+                kube::Error::Api(status) if status.code == 409 => outcome.is_stale = true,
+                kube::Error::Api(status) => match refusal(status) {
+                    Some(refusal) => outcome.refusal = Some(refusal),
+                    None => return Err(error),
+                },
+                _ => return Err(error),
+            }
+            // What comes after it was planned with it.
+            break;
+        }
+    }
+    Ok(outcome)
+}
+
+async fn take(
+    kube: &Client,
+    shell: &MyOwnShell,
+    step: &Step,
+    seen: &mut Seen,
+    outcome: &mut Outcome,
+) -> Result<(), kube::Error> {
+    match step {
+        Step::Hold => add_finalizer(kube, shell).await,
+        Step::LetGo => {
+            info!(shell = %shell.name_any(), namespace = ?shell.namespace(), "Successfully finalized MyOwnShell");
+            drop_finalizer(kube, shell).await
+        }
+        Step::Release => match &seen.deployment {
+            Some(deployment) => drop_finalizer(kube, deployment).await,
+            None => Ok(()),
+        },
+        Step::Apply(manifest) => {
+            let applied = apply(kube, manifest).await?;
+            if manifest["kind"] == "Deployment" {
+                outcome.has_changed =
+                    applied.resource_version().as_deref() != manifest["metadata"]["resourceVersion"].as_str();
+                seen.deployment = applied.try_parse().ok();
+            }
+            Ok(())
+        }
+        Step::Nudge { pod, mark } => nudge(kube, &shell.namespace().unwrap_or_default(), pod, mark).await,
+        Step::Remove { object, dependents_first } => {
+            let how = if *dependents_first { PropagationPolicy::Foreground } else { PropagationPolicy::Background };
+            match &**object {
+                Object::Deployment(deployment) => {
+                    remove(kube, deployment, how).await?;
+                    seen.deployment = Api::namespaced(kube.clone(), &deployment.namespace().unwrap_or_default())
+                        .get_opt(&deployment.name_any())
+                        .await?;
+                    Ok(())
+                }
+                Object::File(file) => remove(kube, file, how).await,
+                Object::Service(service) => remove(kube, service, how).await,
+                Object::Slice(slice) => remove(kube, slice, how).await,
+            }
+        }
+    }
+}
+
+async fn apply(kube: &Client, manifest: &Value) -> Result<DynamicObject, kube::Error> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let resource = match manifest["kind"].as_str() {
+        Some("ConfigMap") => ApiResource::erase::<ConfigMap>(&()),
+        Some("Service") => ApiResource::erase::<Service>(&()),
+        Some("EndpointSlice") => ApiResource::erase::<EndpointSlice>(&()),
+        _ => ApiResource::erase::<Deployment>(&()),
+    };
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(kube.clone(), &text(&manifest["metadata"]["namespace"]), &resource);
+    // What is made is nobody's yet. Should somebody make the same at this moment, it stays theirs.
+    let is_there = !manifest["metadata"]["resourceVersion"].is_null();
+    let params = PatchParams { force: is_there, ..PatchParams::apply(MANAGER) };
+    api.patch(&text(&manifest["metadata"]["name"]), &params, &Patch::Apply(manifest)).await
+}
+
+async fn nudge(kube: &Client, namespace: &str, pod: &str, mark: &str) -> Result<(), kube::Error> {
+    let pods: Api<Pod> = Api::namespaced(kube.clone(), namespace);
+    let patch = json!({"metadata": {"annotations": {APPLIED: mark}}});
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    forgive_gone(pods.patch_metadata(pod, &params, &Patch::Merge(patch)).await.map(|_| ()))
+}
+
+async fn remove<K>(kube: &Client, object: &K, how: PropagationPolicy) -> Result<(), kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(kube.clone(), &object.namespace().unwrap_or_default());
+    let preconditions = Preconditions { uid: object.uid(), resource_version: None };
+    let params =
+        DeleteParams { propagation_policy: Some(how), preconditions: Some(preconditions), ..Default::default() };
+    forgive_gone(api.delete(&object.name_any(), &params).await.map(|_| ()))
+}
+
+async fn add_finalizer(kube: &Client, shell: &MyOwnShell) -> Result<(), kube::Error> {
+    let finalizers = shell.finalizers().iter().cloned().chain([FINALIZER.to_owned()]).collect();
+    set_finalizers(kube, shell, finalizers).await
+}
+
+/// Takes Drover's finalizer off an object.
+pub async fn drop_finalizer<K>(kube: &Client, object: &K) -> Result<(), kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    let others = object.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER).cloned().collect();
+    forgive_gone(set_finalizers(kube, object, others).await)
+}
+
+async fn set_finalizers<K>(kube: &Client, object: &K, finalizers: Vec<String>) -> Result<(), kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(kube.clone(), &object.namespace().unwrap_or_default());
+    // With the version it was read at, so that nobody else's finalizer is lost.
+    let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": object.resource_version()}});
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    api.patch(&object.name_any(), &params, &Patch::Merge(patch)).await.map(|_| ())
+}
+
+fn forgive_gone(outcome: Result<(), kube::Error>) -> Result<(), kube::Error> {
+    match outcome {
+        Err(kube::Error::Api(gone)) if gone.code == 404 => Ok(()),
+        other => other,
+    }
+}
+
+/// What a person has to mend. Anything else is tried again without a word.
+fn refusal(status: &Status) -> Option<Trouble> {
+    match status.code {
+        400 | 422 => Some(Trouble::Invalid(status.message.clone())),
+        403 => Some(Trouble::Refused(status.message.clone())),
+        _ => None,
+    }
+}

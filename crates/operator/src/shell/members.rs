@@ -1,0 +1,171 @@
+//! The groups that there are and their machines, as their VMInfos tell them: what shells find, without knowing of any vCenter.
+
+use std::{
+    collections::HashMap,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use drover_api::{VMInfo, VmGroup, vminfo::GROUP_LABEL};
+use drover_core::shell::{Machine, Machines};
+use futures::{Stream, StreamExt, stream};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    core::PartialObjectMeta,
+    runtime::{WatchStreamExt, watcher, watcher::Event},
+};
+
+/// A namespace, and a name in it.
+pub type Key = (String, String);
+
+/// The groups and their machines.
+#[derive(Default)]
+pub struct Members(Mutex<Indexes>);
+
+#[derive(Default)]
+struct Indexes {
+    groups: Index<()>,
+    machines: Index<Member>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Member {
+    group: String,
+    machine: Machine,
+}
+
+/// What a watch has told.
+struct Index<T> {
+    all: HashMap<Key, T>,
+    /// What a watch that begins anew has told so far.
+    coming: HashMap<Key, T>,
+    is_filled: bool,
+}
+
+impl<T> Default for Index<T> {
+    fn default() -> Self {
+        Self { all: HashMap::new(), coming: HashMap::new(), is_filled: false }
+    }
+}
+
+impl Members {
+    /// The machines of a group, in the order of their names. `None`: not all of them have been told yet.
+    pub fn of(&self, namespace: &str, group: &str) -> Option<Machines> {
+        let indexes = self.indexes();
+        if !indexes.groups.is_filled || !indexes.machines.is_filled {
+            return None;
+        }
+        if !indexes.groups.all.contains_key(&(namespace.to_owned(), group.to_owned())) {
+            return Some(Machines::NoGroup);
+        }
+        let of_group =
+            indexes.machines.all.iter().filter(|((place, _), member)| place == namespace && member.group == group);
+        let mut machines: Vec<_> = of_group.map(|(_, member)| member.machine.clone()).collect();
+        machines.sort();
+        Some(Machines::Of(machines))
+    }
+
+    /// Follows all groups and their machines, and tells which group has become another.
+    pub fn follow(self: Arc<Self>, kube: &Client) -> impl Stream<Item = Key> + Send + 'static {
+        let published = watcher::Config::default().labels(GROUP_LABEL);
+        let machines = watcher(Api::<VMInfo>::all(kube.clone()), published).default_backoff();
+        let groups =
+            watcher(Api::<PartialObjectMeta<VmGroup>>::all(kube.clone()), watcher::Config::default()).default_backoff();
+        let members = Arc::clone(&self);
+        let machines = machines.filter_map(async |event| event.ok()).map(move |event| {
+            let changed = members.indexes().machines.learn(event, member);
+            changed.into_iter().map(|((namespace, _), member)| (namespace, member.group)).collect::<Vec<_>>()
+        });
+        let groups = groups.filter_map(async |event| event.ok()).map(move |event| {
+            let changed =
+                self.indexes().groups.learn(event, |group: &PartialObjectMeta<VmGroup>| Some((key(group), ())));
+            changed.into_iter().map(|(key, ())| key).collect()
+        });
+        stream::select(machines, groups).flat_map(stream::iter)
+    }
+
+    fn indexes(&self) -> MutexGuard<'_, Indexes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The machine that a VMInfo was published for.
+fn member(info: &VMInfo) -> Option<(Key, Member)> {
+    let is_group = |kind: &str, version: &str| kind == VmGroup::kind(&()) && version == VmGroup::api_version(&());
+    let owners = info.owner_references().iter();
+    let group = owners.into_iter().find(|owner| is_group(&owner.kind, &owner.api_version))?.name.clone();
+    let status = info.status.as_ref();
+    let first = status.and_then(|status| status.ip_address.as_deref());
+    let all = status.into_iter().flat_map(|status| &status.addresses).map(String::as_str);
+    Some((key(info), Member { group, machine: Machine::new(&info.name_any(), first.into_iter().chain(all)) }))
+}
+
+fn key(object: &impl ResourceExt) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+impl<T: Clone + PartialEq> Index<T> {
+    /// Takes in what a watch tells, and returns what is new, other than before, or gone.
+    fn learn<K>(&mut self, event: Event<K>, read: impl Fn(&K) -> Option<(Key, T)>) -> Vec<(Key, T)> {
+        match event {
+            Event::Init => self.coming.clear(),
+            Event::InitApply(object) => self.coming.extend(read(&object)),
+            Event::InitDone => {
+                self.is_filled = true;
+                let before = mem::replace(&mut self.all, mem::take(&mut self.coming));
+                let gone = before.iter().filter(|(key, value)| self.all.get(*key) != Some(value));
+                let new = self.all.iter().filter(|(key, value)| before.get(*key) != Some(value));
+                return gone.chain(new).map(|(key, value)| (key.clone(), value.clone())).collect();
+            }
+            Event::Apply(object) => {
+                let Some((key, value)) = read(&object) else { return Vec::new() };
+                let before = self.all.insert(key.clone(), value.clone());
+                if before.as_ref() != Some(&value) {
+                    return before.into_iter().chain([value]).map(|value| (key.clone(), value)).collect();
+                }
+            }
+            Event::Delete(object) => {
+                let gone = read(&object).and_then(|(key, _)| self.all.remove_entry(&key));
+                return gone.into_iter().collect();
+            }
+        }
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn info(name: &str, group: &str, status: &Value) -> VMInfo {
+        let owner =
+            json!({"apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup", "name": group, "uid": "u"});
+        serde_json::from_value(json!({
+            "apiVersion": "topology.corinternal.com/v1", "kind": "VMInfo",
+            "metadata": {"name": name, "namespace": "n", "ownerReferences": [owner]},
+            "spec": {"nodename": name}, "status": status,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn only_what_shells_would_see_is_a_change() {
+        let mut index = Index::default();
+        let key = |name: &str| ("n".to_owned(), name.to_owned());
+        let keys = |changed: Vec<(Key, Member)>| changed.into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+        assert_eq!(keys(index.learn(Event::Init, member)), []);
+        assert_eq!(keys(index.learn(Event::InitApply(info("a", "web", &json!({}))), member)), []);
+        assert!(!index.is_filled);
+        assert_eq!(keys(index.learn(Event::InitDone, member)), [key("a")]);
+        let with_address =
+            |use_: i64| Event::Apply(info("a", "web", &json!({"ipAddress": "10.0.0.1", "cpuUse": use_})));
+        assert_eq!(keys(index.learn(with_address(1), member)), [key("a"), key("a")]);
+        assert_eq!(keys(index.learn(with_address(2), member)), []);
+        assert_eq!(keys(index.learn(Event::Init, member)), []);
+        assert_eq!(index.all.len(), 1, "what was known stands until the watch has begun anew");
+        assert_eq!(keys(index.learn(Event::InitDone, member)), [key("a")]);
+        assert!(index.all.is_empty());
+    }
+}
