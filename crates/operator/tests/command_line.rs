@@ -48,7 +48,7 @@ fn flags_are_taken_with_one_dash_or_two_with_a_command_or_without() {
     for arguments in [
         &["-insecure"][..],
         &["--insecure=true"],
-        &["-metrics-addr", ":8080"],
+        &["-metrics-addr", "127.0.0.1:0"],
         &["run", "-insecure=false", "--enable-leader-election"],
     ] {
         let taken = drover(arguments);
