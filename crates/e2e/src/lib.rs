@@ -7,6 +7,7 @@
 // A harness fails its test by panicking; saying so of each function would say nothing.
 #![allow(clippy::missing_panics_doc)]
 
+mod api;
 mod discretion;
 mod eventually;
 mod group;

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     process,
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
@@ -16,7 +16,11 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{Failure, Program, VCenter, discretion::Discretion};
+use crate::{
+    Failure, Program, VCenter,
+    api::{self, Proxy},
+    discretion::Discretion,
+};
 
 /// A running sandbox. It ends with this process, however that ends.
 #[derive(Debug)]
@@ -25,6 +29,7 @@ pub struct Sandbox {
     environment: BTreeMap<String, String>,
     vcenters: Vec<VCenter>,
     taken: AtomicUsize,
+    proxy: OnceLock<Arc<Proxy>>,
 }
 
 impl Sandbox {
@@ -47,7 +52,7 @@ impl Sandbox {
     pub fn at(dir: PathBuf) -> Self {
         let environment = read_environment(&dir.join("env"));
         let vcenters = (1..).map_while(|number| VCenter::from_environment(&environment, number)).collect();
-        Self { dir, environment, vcenters, taken: AtomicUsize::new(0) }
+        Self { dir, environment, vcenters, taken: AtomicUsize::new(0), proxy: OnceLock::new() }
     }
 
     /// A folder for a sandbox of this process. Those of processes that have ended are removed.
@@ -96,6 +101,16 @@ impl Sandbox {
         Program::of_sandbox(&["kubectl"]).with(&self.environment)
     }
 
+    /// An object that is in no namespace, or a list of a kind's objects, as the API server has it.
+    pub fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.proxy().get(path)
+    }
+
+    /// What stands between here and the API server.
+    fn proxy(&self) -> Arc<Proxy> {
+        Arc::clone(self.proxy.get_or_init(|| Arc::new(Proxy::start(&self.dir, &self.kubectl()))))
+    }
+
     /// Installs Drover's kinds.
     pub fn install_kinds(&self) {
         let kubectl = self.kubectl();
@@ -120,8 +135,13 @@ impl Sandbox {
     #[must_use]
     pub fn existing_namespace(&self, name: &str) -> Namespace {
         let passwords = self.vcenters.iter().map(|vcenter| vcenter.password.clone()).collect();
-        let discretion = Discretion { logs: self.dir.join("log"), kubectl: self.kubectl(), passwords };
-        Namespace { name: name.to_owned(), kubectl: self.kubectl().arguments(&["--namespace", name]), discretion }
+        let discretion = Discretion { logs: self.dir.join("log"), proxy: self.proxy(), passwords };
+        Namespace {
+            name: name.to_owned(),
+            kubectl: self.kubectl().arguments(&["--namespace", name]),
+            proxy: self.proxy(),
+            discretion,
+        }
     }
 
     /// The world as it is, for a person who has to find out why a test failed.
@@ -157,6 +177,7 @@ pub struct Namespace {
     /// Its name.
     pub name: String,
     kubectl: Program,
+    proxy: Arc<Proxy>,
     discretion: Discretion,
 }
 
@@ -187,8 +208,20 @@ impl Namespace {
 
     /// An object as the API server has it.
     pub fn get(&self, kind: &str, name: &str) -> Result<Value, Failure> {
-        let shown = self.kubectl(&["get", kind, name, "-o", "json"])?;
-        Ok(serde_json::from_str(&shown).expect("kubectl prints JSON when asked to"))
+        self.proxy.get(&format!("{}/{name}", api::path(kind, &self.name)))
+    }
+
+    /// All objects of a kind.
+    pub fn list(&self, kind: &str) -> Result<Vec<Value>, Failure> {
+        let list = self.proxy.get(&api::path(kind, &self.name))?;
+        Ok(list["items"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// What the events say that are about objects of a kind and have this reason.
+    pub fn events(&self, kind: &str, reason: &str) -> Result<Vec<String>, Failure> {
+        let is_it = |event: &Value| event["regarding"]["kind"] == kind && event["reason"] == reason;
+        let events = self.list("event")?.into_iter().filter(is_it);
+        Ok(events.map(|event| event["note"].as_str().unwrap_or_default().to_owned()).collect())
     }
 }
 

@@ -48,8 +48,7 @@ impl Declared {
     }
 
     fn get(&self) -> Value {
-        let shown = sandbox().kubectl().run(&["get", "vc", &self.name, "-o", "json"]).unwrap();
-        serde_json::from_str(&shown).unwrap()
+        sandbox().get(&format!("/apis/vm.codeconnect.vmworld.com/v1alpha1/vcenters/{}", self.name)).unwrap()
     }
 
     fn patch(&self, spec: &Value) {
@@ -72,10 +71,9 @@ impl Declared {
 
     /// How many events of a reason there are on it.
     fn events(&self, reason: &str) -> usize {
-        let filter =
-            format!("--field-selector=involvedObject.kind=VCenter,involvedObject.name={},reason={reason}", self.name);
-        let shown = sandbox().kubectl().run(&["get", "events", "-n", "default", &filter, "-o", "name"]).unwrap();
-        shown.lines().count()
+        let events = sandbox().get("/apis/events.k8s.io/v1/namespaces/default/events").unwrap();
+        let is_it = |event: &&Value| event["regarding"]["name"] == self.name && event["reason"] == reason;
+        events["items"].as_array().unwrap().iter().filter(is_it).count()
     }
 
     fn logins(&self) -> u64 {
