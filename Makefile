@@ -39,7 +39,7 @@ demo: build ## show the main job on a sandbox, until Ctrl-C
 test: export RUST_TEST_THREADS ?= 6
 test: $(SANDBOX) ## run all tests, the end-to-end ones on a sandbox
 	@hack/node-packages.sh
-	@cargo test --workspace --locked
+	@hack/test.sh
 
 bench: build ## measure what is promised about speed
 	@cargo bench --workspace --locked

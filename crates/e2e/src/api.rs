@@ -23,8 +23,10 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
+    /// Starts one that writes to a folder. That isn't the sandbox's, because it is not a part of it.
     pub(crate) fn start(dir: &Path, kubectl: &Program) -> Self {
-        let log = dir.join("log/kubectl-proxy.log");
+        fs::create_dir_all(dir).expect("the temporary folder can be written to");
+        let log = dir.join("log");
         let words = kubectl.command(&["proxy", "--port=0"]);
         let owner = std::process::id().to_string();
         let mut command = Program::of_sandbox(&["keep", "--owner", &owner, "--log"]).command(&[]);
@@ -69,10 +71,10 @@ impl Drop for Proxy {
 /// Where objects of a kind are, by any name that kubectl knows the kind by here.
 pub(crate) fn path(kind: &str, namespace: &str) -> String {
     let (group, plural) = match kind {
-        "vg" => ("apis/vm.codeconnect.vmworld.com/v1alpha1", "vmgroups"),
+        "vg" | "vmgroup" => ("apis/vm.codeconnect.vmworld.com/v1alpha1", "vmgroups"),
         "vc" => return "/apis/vm.codeconnect.vmworld.com/v1alpha1/vcenters".to_owned(),
-        "ch" => ("apis/topology.corinternal.com/v1", "hostinfoes"),
-        "vi" => ("apis/topology.corinternal.com/v1", "vminfoes"),
+        "ch" | "hostinfo" => ("apis/topology.corinternal.com/v1", "hostinfoes"),
+        "vi" | "vminfo" => ("apis/topology.corinternal.com/v1", "vminfoes"),
         "myownshell" => ("apis/my-first-operator.jgato.io/v1alpha1", "myownshells"),
         "deployment" => ("apis/apps/v1", "deployments"),
         "event" => ("apis/events.k8s.io/v1", "events"),

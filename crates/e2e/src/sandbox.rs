@@ -108,7 +108,11 @@ impl Sandbox {
 
     /// What stands between here and the API server.
     fn proxy(&self) -> Arc<Proxy> {
-        Arc::clone(self.proxy.get_or_init(|| Arc::new(Proxy::start(&self.dir, &self.kubectl()))))
+        let start = || {
+            let name = self.dir.file_name().unwrap_or_default().to_string_lossy().replacen('-', "-proxy-", 1);
+            Arc::new(Proxy::start(&self.dir.with_file_name(name), &self.kubectl()))
+        };
+        Arc::clone(self.proxy.get_or_init(start))
     }
 
     /// Installs Drover's kinds.

@@ -8,7 +8,11 @@ mod machine;
 mod publish;
 mod report;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use drover_api::{HostInfo, VCenter, VMInfo, VmGroup, vminfo::SCALE_IN_FIRST};
 use futures::{Stream, StreamExt, stream};
@@ -35,11 +39,15 @@ use crate::{
 pub use publish::hosts as publish_hosts;
 
 const MANAGER: &str = "drover";
+/// How long to wait for a watch that is behind.
+const MOMENT: Duration = Duration::from_millis(100);
 
 /// The HostInfos and VMInfos that there are, as the watches tell.
 pub struct Infos {
     hosts: Shelf<HostInfo>,
     machines: Shelf<VMInfo>,
+    /// The versions of objects that a status has been written over, by UID, until the watch has told of it.
+    overwritten: Mutex<HashMap<String, String>>,
 }
 
 /// Where the watches write what they tell.
@@ -68,7 +76,35 @@ impl Infos {
     pub fn new() -> (Self, Writers) {
         let (hosts, host_writer) = Shelf::new();
         let (machines, machine_writer) = Shelf::new();
-        (Self { hosts, machines }, Writers { hosts: host_writer, machines: machine_writer })
+        (
+            Self { hosts, machines, overwritten: Mutex::default() },
+            Writers { hosts: host_writer, machines: machine_writer },
+        )
+    }
+
+    /// Notes that an object is no longer what the watch has told.
+    fn note_write<K: Resource>(&self, was: &K, is: &K) {
+        if let (Some(uid), Some(version)) = (was.uid(), was.resource_version())
+            && is.resource_version().as_ref() != Some(&version)
+        {
+            self.overwritten().insert(uid, version);
+        }
+    }
+
+    /// Whether an object has been written since the watch has told of it. What it says is old, and would be written again.
+    fn is_outdated<K: Resource>(&self, info: &K) -> bool {
+        let uid = info.uid().unwrap_or_default();
+        let mut overwritten = self.overwritten();
+        let is_outdated =
+            overwritten.get(&uid).is_some_and(|version| Some(version) == info.resource_version().as_ref());
+        if !is_outdated {
+            overwritten.remove(&uid);
+        }
+        is_outdated
+    }
+
+    fn overwritten(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.overwritten.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The names of a group's members that the user has marked to go first.

@@ -4,7 +4,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
     sync::Arc,
-    time::Duration,
 };
 
 use drover_api::{HostInfo, HostInfoSpec, VCenter, VMInfo, VMInfoSpec, VmGroup, vminfo::GROUP_LABEL};
@@ -18,14 +17,11 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use tracing::{info, warn};
 
-use super::{MANAGER, group_of};
+use super::{MANAGER, MOMENT, group_of};
 use crate::{fleet::Seat, group::Context, shelf::Error, vcenter::Live};
 
 /// The label of the HostInfos that are published for a vCenter: its value is the VCenter's name.
 const VCENTER_LABEL: &str = "vm.codeconnect.vmworld.com/vcenter";
-
-/// How long to wait for the first answer of a watch before looking again.
-const MOMENT: Duration = Duration::from_millis(100);
 
 /// Makes a VMInfo for each member of a group, and removes those whose member is gone.
 pub async fn members(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {

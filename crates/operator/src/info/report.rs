@@ -20,7 +20,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-use super::MANAGER;
+use super::{MANAGER, MOMENT};
 use crate::{
     events,
     group::Context,
@@ -95,6 +95,9 @@ where
     if let Some(rest) = grace(&sight, now) {
         return Ok(Requeue::requeue(rest));
     }
+    if context.infos.is_outdated(info) {
+        return Ok(Requeue::requeue(MOMENT));
+    }
     let before = before.map_or(Value::Null, value);
     let draft = Draft::new(before, sight, info.meta().generation, now);
     match draft.when(now) {
@@ -105,7 +108,7 @@ where
     let infos: Api<K> = Api::namespaced(context.kube.clone(), &info.namespace().unwrap_or_default());
     let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
     match infos.patch_status(&info.name_any(), &params, &Patch::Merge(json!({"status": draft.patch(now)}))).await {
-        Ok(_) => {}
+        Ok(written) => context.infos.note_write(info, &written),
         Err(kube::Error::Api(gone)) if gone.code == 404 => return Ok(Requeue::await_change()),
         Err(error) => return Err(error.into()),
     }
