@@ -8,7 +8,9 @@ import (
 )
 
 // certificate is what the vCenter shows to those who connect from now on.
-type certificate struct{ shown atomic.Pointer[tls.Certificate] }
+type certificate struct {
+	shown atomic.Pointer[tls.Certificate]
+}
 
 func (c *certificate) load(cert, key string) error {
 	pair, err := tls.LoadX509KeyPair(cert, key)

@@ -33,16 +33,17 @@ impl Proxy {
         command.arg(&log).arg("--").arg(words.get_program()).args(words.get_args());
         command.envs(words.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let keeper = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let keeper = keeper.expect("the sandbox's binary can be run");
+        let mut proxy = Self { keeper: keeper.expect("the sandbox's binary can be run"), address: String::new() };
         let began = Instant::now();
-        loop {
+        while proxy.address.is_empty() {
             let said = fs::read_to_string(&log).unwrap_or_default();
+            assert!(began.elapsed() < PATIENCE, "kubectl proxy does not say where it listens: {said}");
             if let Some((_, address)) = said.split_once("Starting to serve on ") {
-                return Self { keeper, address: address.trim().to_owned() };
+                address.trim().clone_into(&mut proxy.address);
             }
-            assert!(began.elapsed() < PATIENCE, "kubectl proxy says nothing: {said}");
             thread::sleep(Duration::from_millis(20));
         }
+        proxy
     }
 
     /// What is at a path such as `/api/v1/namespaces`.
