@@ -7,6 +7,7 @@
 
 pub mod backoff;
 pub mod budget;
+pub mod conditions;
 pub mod desired;
 pub mod faults;
 pub mod figures;

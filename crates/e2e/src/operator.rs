@@ -42,6 +42,7 @@ impl Operator {
             command.arg("--metrics-addr=127.0.0.1:0");
         }
         command.env("VC_HOST", &vcenter.host).env("VC_USER", &vcenter.user).env("VC_PASS", &vcenter.password);
+        command.env("VC_CA_FILE", &vcenter.ca_file);
         let keeper = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         Ok(Self { keeper, log })
     }

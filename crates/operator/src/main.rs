@@ -19,6 +19,7 @@ mod scout;
 mod serve;
 mod shelf;
 mod shell;
+mod status;
 mod vcenter;
 
 use std::{

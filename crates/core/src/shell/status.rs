@@ -12,7 +12,7 @@ use super::{
     labels,
     trouble::{failing_pods, overdue_pods, refused_pods},
 };
-use crate::{group::Timestamp, news::News, reasons::Reason};
+use crate::{conditions::Conditions, group::Timestamp, news::News, reasons::Reason};
 
 /// How many shells are listed.
 const LISTED: usize = 50;
@@ -128,28 +128,13 @@ fn conditions(
     };
     let is_working = !matches!(stage, Stage::Settled | Stage::Expired { is_over: true });
     let (stalled, obstacle) = trouble.map_or((Reason::NotStalled, ""), Trouble::told);
-    [
-        ("Ready", stage == Stage::Settled, ready, progress),
-        ("Progressing", is_working, working, progress),
-        ("Stalled", trouble.is_some(), stalled, obstacle),
+    let before = shell.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let conditions = Conditions { before, generation: shell.metadata.generation, now };
+    vec![
+        conditions.judge("Ready", stage == Stage::Settled, ready, progress),
+        conditions.judge("Progressing", is_working, working, progress),
+        conditions.judge("Stalled", trouble.is_some(), stalled, obstacle),
     ]
-    .map(|(kind, holds, reason, message)| condition(shell, kind, holds, reason, message, now))
-    .into()
-}
-
-/// A condition's time is that of its last change.
-fn condition(shell: &MyOwnShell, kind: &str, holds: bool, reason: Reason, message: &str, now: Timestamp) -> Condition {
-    let status = if holds { "True" } else { "False" };
-    let mut before = shell.status.iter().flat_map(|status| &status.conditions);
-    let same = before.find(|condition| condition.type_ == kind && condition.status == status);
-    Condition {
-        type_: kind.to_owned(),
-        status: status.to_owned(),
-        reason: reason.word().to_owned(),
-        message: message.to_owned(),
-        observed_generation: shell.metadata.generation,
-        last_transition_time: same.map_or(Time(now), |same| same.last_transition_time.clone()),
-    }
 }
 
 fn selector(shell: &str) -> String {

@@ -185,3 +185,57 @@ fn what_becomes_of_machines_is_what_the_policy_says() {
         assert_eq!(left.iter().map(|(_, state)| state.as_str()).collect::<Vec<_>>(), [power], "{policy}");
     }
 }
+
+#[test]
+fn a_template_is_named_by_its_object_id_too() {
+    let template = sandbox().vcenter().govc(&["find", "-i", "/DC0/vm", "-name", "vm-operator-template"]).unwrap();
+    let id = template.trim().strip_prefix("VirtualMachine:").unwrap();
+    let group = Group::create(sandbox(), "by-moref", &json!({"replicas": 1, "template": format!("moref:{id}")}));
+    group.runs_with(1);
+    group.delete();
+    let unknown = Group::create(sandbox(), "by-no-moref", &json!({"replicas": 1, "template": "moref:vm-99999"}));
+    unknown.says("ERROR", "vm-99999");
+    unknown.delete();
+}
+
+#[test]
+fn the_newest_or_the_oldest_goes_first_as_the_field_says() {
+    for (name, which, survivor) in [("newest-first", "Newest", 0), ("oldest-first", "Oldest", 2)] {
+        let group = Group::create(sandbox(), name, &json!({"replicas": 1, "scaleIn": which}));
+        // One after the other, so that each is older than the next.
+        let mut by_age = Vec::new();
+        for replicas in 1..=3 {
+            group.patch(&json!({"replicas": replicas})).unwrap();
+            let machines = group.runs_with(replicas);
+            by_age.extend(machines.into_iter().filter(|machine| !by_age.contains(machine)).collect::<Vec<_>>());
+        }
+        group.patch(&json!({"replicas": 1})).unwrap();
+        assert_eq!(group.runs_with(1), [by_age[survivor].clone()], "{which} of {by_age:?}");
+        group.delete();
+    }
+}
+
+#[test]
+fn with_on_delete_a_machine_changes_only_when_somebody_removes_it() {
+    let spec = json!({"update": {"strategy": "OnDelete"}, "extraConfig": {"key": "old"}});
+    let group = Group::create(sandbox(), "on-delete", &spec);
+    let old = group.runs_with(2);
+    group.patch(&json!({"extraConfig": {"key": "new"}})).unwrap();
+    eventually(group.sandbox, SOON, "both are out of date and stay", || {
+        let (object, status) = (group.get().map_err(|failure| failure.to_string())?, group.status()?);
+        let is_current = status["observedGeneration"] == object["metadata"]["generation"];
+        if is_current && status["updatedReplicas"] == 0 && status["currentReplicas"] == 2 {
+            Ok(())
+        } else {
+            Err(status.to_string())
+        }
+    });
+    group.vcenter().govc(&["vm.destroy", &old[0]]).unwrap();
+    eventually(group.sandbox, SOON, "the one that was removed is there anew", || {
+        let status = group.status()?;
+        if status["updatedReplicas"] == 1 && status["readyReplicas"] == 2 { Ok(()) } else { Err(status.to_string()) }
+    });
+    assert_eq!(extra_config(&group, &old[0])["key"], "new");
+    assert_eq!(extra_config(&group, &old[1])["key"], "old");
+    group.delete();
+}

@@ -1,6 +1,6 @@
 //! Which vCenter serves whom.
 
-use drover_e2e::{Group, Namespace, SOON, VCenter, eventually, vm_group};
+use drover_e2e::{Group, Namespace, Operator, SOON, Sandbox, VCenter, eventually, vm_group};
 use serde_json::json;
 
 use super::{Declared, sandbox};
@@ -134,26 +134,21 @@ fn a_default_serves_those_whom_no_other_does_with_its_own_folder() {
 
 #[test]
 fn a_folder_that_another_cluster_uses_is_left_to_it() {
-    let group = Group::create(sandbox(), "shared-folder", &json!({"replicas": 0}));
-    group.settles_with(0, "name", "");
-    let vcenter = group.vcenter();
-    // A machine as another cluster's operator would have made it.
-    let theirs = format!("{}/theirs-replica-abcdefgh", group.folder());
-    let (folder, template) = (group.folder(), "/DC0/vm/vm-operator/vm-operator-template");
-    vcenter.govc(&["vm.clone", "-vm", template, "-folder", &folder, "-on=false", "theirs-replica-abcdefgh"]).unwrap();
-    let marker = [
-        "drover.group=a-uid",
-        "drover.owner=shared-folder/shared-folder",
-        "drover.slot=0",
-        "drover.revision=0000000000000001",
-        "drover.cluster=another-cluster",
-    ];
-    let keys: Vec<_> = marker.iter().flat_map(|key| ["-e", key]).collect();
-    vcenter.govc(&[&["vm.change", "-vm", &theirs][..], &keys].concat()).unwrap();
-    group.patch(&json!({"replicas": 2})).unwrap();
-    group.says("ERROR", "of another Kubernetes cluster (another-cluster)");
-    assert_eq!(group.everywhere(), Vec::<String>::new());
-    group.delete();
-    assert_eq!(vcenter.govc(&["find", &folder, "-type", "m"]).unwrap().trim(), theirs);
-    vcenter.govc(&["vm.destroy", &theirs]).unwrap();
+    let ours = Group::create(sandbox(), "shared-folder", &json!({"replicas": 1}));
+    let machines = ours.runs_with(1);
+    // Another cluster, with an operator of its own on the same vCenter.
+    let elsewhere = Sandbox::start("elsewhere", &[]).unwrap();
+    elsewhere.install_kinds();
+    let _operator = Operator::start(&elsewhere, sandbox().vcenter()).unwrap();
+    let theirs = Group::create(&elsewhere, "shared-folder", &json!({"replicas": 2}));
+    theirs.says("ERROR", "is that of the group shared-folder/shared-folder of another Kubernetes cluster");
+    let conditions = theirs.status().unwrap()["conditions"].clone();
+    assert!(conditions.as_array().unwrap().iter().any(|condition| condition["reason"] == "Conflict"), "{conditions}");
+    // With a folder of its own it has its machines, and each cluster leaves the other's alone.
+    sandbox().vcenter().govc(&["folder.create", "/DC0/vm/elsewhere"]).unwrap();
+    theirs.patch(&json!({"placement": {"folder": "elsewhere"}})).unwrap();
+    theirs.says("RUNNING", "successfully reconciled");
+    theirs.delete();
+    assert_eq!(ours.everywhere(), machines);
+    ours.delete();
 }

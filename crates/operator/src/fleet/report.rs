@@ -3,44 +3,29 @@
 use std::sync::Arc;
 
 use drover_api::{VCenter, VCenterStatus};
-use drover_core::{news::News, reasons::Reason};
+use drover_core::{conditions::Conditions, group::Timestamp, news::News, reasons::Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
-};
-use serde_json::json;
+use kube::{Api, Client};
 
 use crate::{
     events,
     shelf::Error,
+    status,
     vcenter::{Live, rights},
 };
-
-const MANAGER: &str = "drover";
 
 /// Brings the status of a VCenter up to what is so, and tells of what has changed for people.
 pub async fn write(kube: &Client, vcenter: &VCenter, outlook: Result<&Arc<Live>, &str>) -> Result<(), Error> {
     let before = vcenter.status.clone().unwrap_or_default();
-    let status = status(&before, vcenter.metadata.generation, outlook).await;
-    if before == status {
+    let after = status(&before, vcenter.metadata.generation, outlook).await;
+    if before == after {
         return Ok(());
     }
-    let vcenters: Api<VCenter> = Api::all(kube.clone());
-    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-    // Sent whole, with what is gone as null.
-    let mut patch = json!({"version": null, "build": null, "sessionSince": null, "machines": null, "hosts": null,
-        "queued": null, "underWay": null});
-    if let (Some(patch), Ok(serde_json::Value::Object(fields))) = (patch.as_object_mut(), serde_json::to_value(&status))
-    {
-        patch.extend(fields);
+    let patch = status::difference(&status::value(&before), &status::value(&after));
+    if status::write(&Api::all(kube.clone()), vcenter, patch).await?.is_none() {
+        return Ok(());
     }
-    match vcenters.patch_status(&vcenter.name_any(), &params, &Patch::Merge(json!({"status": patch}))).await {
-        Ok(_) => {}
-        Err(kube::Error::Api(gone)) if gone.code == 404 => return Ok(()),
-        Err(error) => return Err(error.into()),
-    }
-    events::tell(kube, vcenter, &news(&before, &status));
+    events::tell(kube, vcenter, &news(&before, &after));
     Ok(())
 }
 
@@ -51,46 +36,34 @@ async fn status(before: &VCenterStatus, generation: Option<i64>, outlook: Result
         ..VCenterStatus::default()
     };
     let (connected, authorized) = match outlook {
-        Err(why) => (("False", Reason::Invalid, why.to_owned()), unchecked()),
+        Err(why) => ((Some(false), Reason::Invalid, why.to_owned()), unchecked()),
         Ok(live) => match live.away() {
-            Some(away) if away.reason == Reason::NotReadYet => (("Unknown", away.reason, away.why), unchecked()),
-            Some(away) => (("False", away.reason, away.sentence()), unchecked()),
+            Some(away) if away.reason == Reason::NotReadYet => ((None, away.reason, away.why), unchecked()),
+            Some(away) => ((Some(false), away.reason, away.sentence()), unchecked()),
             None => {
                 fill(&mut status, live).await;
-                (("True", Reason::LoggedIn, String::new()), authorization(live))
+                ((Some(true), Reason::LoggedIn, String::new()), authorization(live))
             }
         },
     };
+    let conditions = Conditions { before: &before.conditions, generation, now: Timestamp::now() };
     status.conditions = [("Connected", connected), ("Authorized", authorized)]
-        .map(|(kind, (holds, reason, message))| {
-            let same = before.conditions.iter().find(|condition| condition.type_ == kind && condition.status == holds);
-            Condition {
-                type_: kind.to_owned(),
-                status: holds.to_owned(),
-                reason: reason.word().to_owned(),
-                message,
-                observed_generation: generation,
-                last_transition_time: same.map_or_else(
-                    || Time(k8s_openapi::jiff::Timestamp::now()),
-                    |same| same.last_transition_time.clone(),
-                ),
-            }
-        })
+        .map(|(kind, (holds, reason, message))| conditions.judge(kind, holds, reason, message))
         .into();
     status
 }
 
-type Judgement = (&'static str, Reason, String);
+type Judgement = (Option<bool>, Reason, String);
 
 fn unchecked() -> Judgement {
-    ("Unknown", Reason::Unchecked, String::new())
+    (None, Reason::Unchecked, String::new())
 }
 
 fn authorization(live: &Live) -> Judgement {
     match live.rights().missing() {
         None => unchecked(),
-        Some([]) => ("True", Reason::Granted, String::new()),
-        Some(missing) => ("False", Reason::PrivilegesMissing, rights::sentence(missing)),
+        Some([]) => (Some(true), Reason::Granted, String::new()),
+        Some(missing) => (Some(false), Reason::PrivilegesMissing, rights::sentence(missing)),
     }
 }
 

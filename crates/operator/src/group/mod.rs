@@ -47,7 +47,6 @@ pub use works::{Works, start_what_may};
 const FINALIZER: &str = "vm.codeconnect.vmworld.com/finalizer";
 /// On a group that is being deleted: whatever is left of it in vCenter stays there.
 const ABANDON: &str = "vm.codeconnect.vmworld.com/abandon";
-const MANAGER: &str = "drover";
 /// What a group names is looked for again after this long, if it wasn't there.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// A group is planned again after this long, whatever was told. It costs vCenter nothing.
@@ -338,7 +337,7 @@ async fn dereference(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Res
     let _turn = site.live.lookups.acquire().await;
     let base = source::base(&site.live.inventory, &site.spec.placement).await?;
     base.concern(site.live, &site.spec.placement);
-    let template = source::find_template(&site.live.inventory, &base, &site.spec.template).await.ok();
+    let template = source::find_template(site.live, &base, &site.spec.template).await.ok();
     let found = Found { base, template, source: None };
     remember(site, group, desired, &found);
     Ok(found)
@@ -359,9 +358,8 @@ async fn find_source(site: &Site<'_>, group: &VmGroup, found: &Found) -> Result<
 
 /// Notes where rights are needed in a vCenter before any group says so.
 pub async fn concern_defaults(live: &Live, defaults: &Placement) {
-    if live.rights().missing().is_none()
-        && let Ok(base) = source::base(&live.inventory, defaults).await
-    {
+    let is_wanted = live.rights().wants_defaults();
+    if is_wanted && let Ok(base) = source::base(&live.inventory, defaults).await {
         base.concern(live, defaults);
     }
 }

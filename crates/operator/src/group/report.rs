@@ -2,17 +2,21 @@
 
 use drover_api::{VmGroup, VmGroupStatus, vmgroup::Phase, vminfo::GROUP_LABEL};
 use drover_core::{
-    Counts, Verdict, desired::Invalid, group::Desired, names, news::News, reasons::Reason, verdict::Judgement,
+    Counts, Verdict,
+    conditions::Conditions,
+    desired::Invalid,
+    group::{Desired, Timestamp},
+    names,
+    news::News,
+    reasons::Reason,
+    verdict::Judgement,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{Api, Client};
 use serde_json::json;
 
-use super::{Error, MANAGER, Turn};
-use crate::events;
+use super::{Error, Turn};
+use crate::{events, status};
 
 /// What is said of a group.
 pub fn status(group: &VmGroup, desired: &Desired, turn: &Turn, verdict: &Verdict) -> VmGroupStatus {
@@ -34,11 +38,7 @@ pub fn status(group: &VmGroup, desired: &Desired, turn: &Turn, verdict: &Verdict
         revision: Some(format!("{:016x}", desired.revision.0)),
         vcenter: before.vcenter,
         selector: Some(format!("{GROUP_LABEL}={}", names::label(&desired.name))),
-        conditions: verdict
-            .conditions
-            .iter()
-            .map(|judgement| condition(judgement, group, &before.conditions))
-            .collect(),
+        conditions: conditions(group, &verdict.conditions),
     }
 }
 
@@ -54,7 +54,7 @@ pub fn invalid(group: &VmGroup, invalid: &Invalid) -> VmGroupStatus {
         phase: Some(Phase::Error),
         last_message: Some(message.clone()),
         observed_generation: group.metadata.generation,
-        conditions: judgements.iter().map(|judgement| condition(judgement, group, &before.conditions)).collect(),
+        conditions: conditions(group, &judgements),
         ..before
     }
 }
@@ -63,24 +63,14 @@ pub async fn write(groups: &Api<VmGroup>, group: &VmGroup, status: VmGroupStatus
     if group.status.as_ref() == Some(&status) {
         return Ok(());
     }
-    let patch = json!({"status": status});
-    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-    match groups.patch_status(&group.name_any(), &params, &Patch::Merge(patch)).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(gone)) if gone.code == 404 => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    status::write(groups, group, status::value(&status)).await?;
+    Ok(())
 }
 
 /// Writes down which vCenter the group is at home in, before anything is done there; or that it is in none.
 pub async fn settle(groups: &Api<VmGroup>, group: &VmGroup, vcenter: Option<&str>) -> Result<(), Error> {
-    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-    let patch = json!({"status": {"vcenter": vcenter}});
-    match groups.patch_status(&group.name_any(), &params, &Patch::Merge(patch)).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(gone)) if gone.code == 404 => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    status::write(groups, group, json!({"vcenter": vcenter})).await?;
+    Ok(())
 }
 
 /// Tells that the group is given up.
@@ -89,17 +79,9 @@ pub fn abandoned(kube: &Client, group: &VmGroup) {
     events::tell(kube, group, &[News { is_warning: true, reason: "Abandoned", message }]);
 }
 
-/// A condition's time is that of its last change.
-fn condition(judgement: &Judgement, group: &VmGroup, before: &[Condition]) -> Condition {
-    let status = if judgement.holds { "True" } else { "False" };
-    let same = before.iter().find(|condition| condition.type_ == judgement.kind && condition.status == status);
-    Condition {
-        type_: judgement.kind.to_owned(),
-        status: status.to_owned(),
-        reason: judgement.reason.word().to_owned(),
-        message: judgement.message.clone(),
-        observed_generation: group.metadata.generation,
-        last_transition_time: same
-            .map_or_else(|| Time(k8s_openapi::jiff::Timestamp::now()), |same| same.last_transition_time.clone()),
-    }
+fn conditions(group: &VmGroup, judgements: &[Judgement; 3]) -> Vec<Condition> {
+    let before = group.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let conditions = Conditions { before, generation: group.metadata.generation, now: Timestamp::now() };
+    let judge = |said: &Judgement| conditions.judge(said.kind, said.holds, said.reason, said.message.clone());
+    judgements.iter().map(judge).collect()
 }

@@ -123,7 +123,7 @@ pub async fn source(
     let (client, inventory) = (&live.client, &live.inventory);
     let template = match template {
         Some(template) => template,
-        None => find_template(inventory, base, &spec.template).await?,
+        None => find_template(live, base, &spec.template).await?,
     };
     let datastore = datastore(inventory, base, spec).await?;
     let pool = pool(client, inventory, base, spec).await?;
@@ -145,11 +145,14 @@ pub async fn source(
 }
 
 /// The template that a group names.
-pub async fn find_template(inventory: &Inventory, base: &Base, name: &str) -> Result<VirtualMachineRef, Unusable> {
+pub async fn find_template(live: &Live, base: &Base, name: &str) -> Result<VirtualMachineRef, Unusable> {
     if let Some(moref) = name.strip_prefix("moref:") {
-        return Ok(VirtualMachineRef::new(moref));
+        let template = VirtualMachineRef::new(moref);
+        let is_there = live.mirror().machines.contains_key(template.reference());
+        let nobody = || Unusable::Field("template", format!("there is no machine {moref} in vCenter"));
+        return is_there.then_some(template).ok_or_else(nobody);
     }
-    let found = inventory.find(Some(base.datacenter.reference()), name).await;
+    let found = live.inventory.find(Some(base.datacenter.reference()), name).await;
     found.map_err(|error| Unusable::Lookup("template", error))
 }
 

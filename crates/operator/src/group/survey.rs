@@ -32,7 +32,7 @@ pub async fn survey(seat: &Seat, secrets: Option<&Api<Secret>>, group: &VmGroup)
     };
     base.concern(live, &spec.placement);
     let mut found = vec![finding("folder", Ok(source::folder_name(&spec.placement)))];
-    let template = source::find_template(&live.inventory, &base, &spec.template).await;
+    let template = source::find_template(live, &base, &spec.template).await;
     let below = Some(base.datacenter.reference());
     let pool = source::pool(&live.client, &live.inventory, &base, &spec).await;
     let placement = &spec.placement;

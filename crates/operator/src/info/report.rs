@@ -3,6 +3,7 @@
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use drover_core::{
+    conditions::Conditions,
     figures::{Figure, News, When},
     group::Timestamp,
     news::News as Told,
@@ -12,19 +13,16 @@ use k8s_openapi::{
     NamespaceResourceScope,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
 };
-use kube::{
-    Api, Resource, ResourceExt,
-    api::{Patch, PatchParams},
-    runtime::controller::Action as Requeue,
-};
+use kube::{Api, Resource, ResourceExt, runtime::controller::Action as Requeue};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-use super::{MANAGER, MOMENT};
+use super::MOMENT;
 use crate::{
     events,
     group::Context,
     shelf::Error,
+    status::{self, difference, value},
     vcenter::{Away, Live},
 };
 
@@ -106,12 +104,10 @@ where
         When::Now => {}
     }
     let infos: Api<K> = Api::namespaced(context.kube.clone(), &info.namespace().unwrap_or_default());
-    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-    match infos.patch_status(&info.name_any(), &params, &Patch::Merge(json!({"status": draft.patch(now)}))).await {
-        Ok(written) => context.infos.note_write(info, &written),
-        Err(kube::Error::Api(gone)) if gone.code == 404 => return Ok(Requeue::await_change()),
-        Err(error) => return Err(error.into()),
-    }
+    let Some(written) = status::write(&infos, info, draft.patch(now)).await? else {
+        return Ok(Requeue::await_change());
+    };
+    context.infos.note_write(info, &written);
     events::tell(&context.kube, info, draft.news().as_slice());
     Ok(Requeue::await_change())
 }
@@ -154,7 +150,8 @@ impl Draft {
         }
         after["observedGeneration"] = json!(generation);
         let known: Vec<Condition> = serde_json::from_value(before["conditions"].clone()).unwrap_or_default();
-        let condition = |kind, judgement| condition(kind, judgement, &known, generation, now);
+        let conditions = Conditions { before: &known, generation, now };
+        let condition = |kind, said: &Judgement| conditions.judge(kind, said.holds, said.reason, said.message.clone());
         after["conditions"] = value(&[condition("Found", &found), condition("Healthy", &health)]);
         Self { before, after, figures, found }
     }
@@ -200,48 +197,6 @@ impl Draft {
         let is_known = before.is_some_and(|before| before["status"] == "False" && before["reason"] == reason);
         (!is_known).then(|| Told { is_warning: true, reason, message: self.found.message.clone() })
     }
-}
-
-/// A condition's time is that of its last change.
-fn condition(
-    kind: &str,
-    judgement: &Judgement,
-    before: &[Condition],
-    generation: Option<i64>,
-    now: Timestamp,
-) -> Condition {
-    let status = match judgement.holds {
-        Some(true) => "True",
-        Some(false) => "False",
-        None => "Unknown",
-    };
-    let same = before.iter().find(|condition| condition.type_ == kind && condition.status == status);
-    Condition {
-        type_: kind.to_owned(),
-        status: status.to_owned(),
-        reason: judgement.reason.word().to_owned(),
-        message: judgement.message.clone(),
-        observed_generation: generation,
-        last_transition_time: same.map_or(Time(now), |same| same.last_transition_time.clone()),
-    }
-}
-
-/// The JSON merge patch that turns one object into another.
-fn difference(before: &Value, after: &Value) -> Value {
-    let empty = Map::new();
-    let (before, after) = (before.as_object().unwrap_or(&empty), after.as_object().unwrap_or(&empty));
-    let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name.clone(), Value::Null));
-    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value)).map(|(name, value)| {
-        let inner = before.get(name).filter(|before| before.is_object() && value.is_object());
-        (name.clone(), inner.map_or_else(|| value.clone(), |inner| difference(inner, value)))
-    });
-    Value::Object(gone.chain(changed).collect())
-}
-
-/// A status as JSON.
-fn value(status: &(impl Serialize + ?Sized)) -> Value {
-    // Statuses have text for keys and plain numbers, so this can't fail.
-    serde_json::to_value(status).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -315,13 +270,5 @@ mod tests {
         assert_eq!(status["conditions"][0]["message"], "as last seen: connection refused");
         let back = Draft::new(status, here("a", 500), Some(1), time(30));
         assert_eq!(back.when(time(30)), When::Now);
-    }
-
-    #[test]
-    fn a_difference_says_what_is_new_what_changed_and_what_is_gone() {
-        let before = json!({"same": 1, "changed": [1], "gone": true, "inner": {"a": 1, "b": 2}});
-        let after = json!({"same": 1, "changed": [2], "new": "x", "inner": {"a": 1, "c": 3}});
-        let expected = json!({"changed": [2], "gone": null, "new": "x", "inner": {"b": null, "c": 3}});
-        assert_eq!(difference(&before, &after), expected);
     }
 }

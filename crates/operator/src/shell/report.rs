@@ -7,12 +7,9 @@ use std::{
 };
 
 use drover_api::{MyOwnShell, MyOwnShellStatus};
-use drover_core::shell::MANAGER;
-use kube::{
-    Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
-};
-use serde_json::{Value, json};
+use kube::{Api, Client, ResourceExt};
+
+use crate::status::{self, difference, value};
 
 /// A status is written at most this often, unless it becomes or ceases to be as declared.
 const BETWEEN_WRITES: Duration = Duration::from_secs(1);
@@ -46,36 +43,6 @@ fn states(status: &MyOwnShellStatus) -> Vec<&str> {
 /// Writes a status.
 pub async fn write(kube: &Client, shell: &MyOwnShell, status: &MyOwnShellStatus) -> Result<(), kube::Error> {
     let shells: Api<MyOwnShell> = Api::namespaced(kube.clone(), &shell.namespace().unwrap_or_default());
-    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-    let patch = json!({"status": patch(shell.status.as_ref(), status)});
-    match shells.patch_status(&shell.name_any(), &params, &Patch::Merge(patch)).await {
-        Err(kube::Error::Api(gone)) if gone.code == 404 => Ok(()),
-        other => other.map(|_| ()),
-    }
-}
-
-/// The merge patch from one status to another: what is gone is null.
-fn patch(before: Option<&MyOwnShellStatus>, after: &MyOwnShellStatus) -> Value {
-    // Statuses have text for keys and plain numbers, so this can't fail.
-    let mut patch = serde_json::to_value(after).unwrap_or_default();
-    let before = serde_json::to_value(before).unwrap_or_default();
-    for name in before.as_object().into_iter().flatten().map(|(name, _)| name) {
-        if patch.get(name).is_none() {
-            patch[name] = Value::Null;
-        }
-    }
-    patch
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_status_no_longer_says_is_taken_away() {
-        let before = MyOwnShellStatus { replicas: Some(3), scaled_by: Some("x".to_owned()), ..Default::default() };
-        let after = MyOwnShellStatus { replicas: Some(2), ..Default::default() };
-        assert_eq!(patch(Some(&before), &after), json!({"replicas": 2, "scaledBy": null}));
-        assert_eq!(patch(None, &after), json!({"replicas": 2}));
-    }
+    let patch = difference(&value(&shell.status), &value(status));
+    status::write(&shells, shell, patch).await.map(drop)
 }

@@ -18,7 +18,7 @@ use drover_api::VmGroup;
 use drover_core::{group::Timestamp, names, reasons::Reason};
 use kube::ResourceExt;
 use tokio::{
-    sync::{Semaphore, mpsc},
+    sync::{Notify, Semaphore, mpsc},
     task::AbortHandle,
 };
 use tracing::{info, warn};
@@ -87,7 +87,9 @@ pub struct Live {
     about: Mutex<Option<AboutInfo>>,
     /// What tells it from other vCenters, once that is known.
     instance: OnceLock<String>,
-    collector: OnceLock<Collector>,
+    /// What follows it, until it is retired.
+    collector: Mutex<Option<Arc<Collector>>>,
+    retired: Notify,
     task: OnceLock<AbortHandle>,
     triggers: mpsc::UnboundedSender<Trigger>,
 }
@@ -116,7 +118,8 @@ impl Live {
             away: Mutex::new(Some(Away { reason: Reason::NotReadYet, why: not_yet, since: Timestamp::now() })),
             about: Mutex::default(),
             instance: instance.map(OnceLock::from).unwrap_or_default(),
-            collector: OnceLock::new(),
+            collector: Mutex::default(),
+            retired: Notify::new(),
             task: OnceLock::new(),
             triggers,
         });
@@ -132,7 +135,21 @@ impl Live {
         if let Some(task) = self.task.get() {
             task.abort();
         }
+        // Before the session ends: whoever follows would log in again.
+        self.collector().take();
+        self.retired.notify_waiters();
         tokio::spawn(async move { fleet::log_out(&self.client).await });
+    }
+
+    async fn retirement(&self) {
+        let retired = self.retired.notified();
+        if !self.is_retired.load(Ordering::Acquire) {
+            retired.await;
+        }
+    }
+
+    fn collector(&self) -> MutexGuard<'_, Option<Arc<Collector>>> {
+        self.collector.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets a group that is gone.
@@ -216,10 +233,13 @@ impl Live {
     fn follow_task(self: &Arc<Self>, task: ManagedObjectReference) {
         let live = Arc::clone(self);
         tokio::spawn(async move {
-            let (Some(collector), Ok(reference)) = (live.collector.get(), TaskRef::try_from(task.clone())) else {
-                return;
+            let collector = live.collector().clone();
+            let (Some(collector), Ok(reference)) = (collector, TaskRef::try_from(task.clone())) else { return };
+            let end = tokio::select! {
+                end = collector.follow(&reference) => end,
+                () = live.retirement() => return,
             };
-            let ended = match collector.follow(&reference).await {
+            let ended = match end {
                 Ok(_) => Ended::Done,
                 Err(vim25::Error::Task(fault)) => Ended::Failed(*fault),
                 Err(_) => Ended::Unseen,
@@ -324,8 +344,7 @@ async fn follow(live: Arc<Live>) {
         collector.watch(Watch { scope, properties: mirror::task_properties() });
         awaited += 1;
     }
-    // Nobody else sets it.
-    let _ = live.collector.set(collector);
+    *live.collector() = Some(Arc::new(collector));
     read(&live, updates, awaited).await;
 }
 

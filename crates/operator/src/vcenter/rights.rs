@@ -107,6 +107,8 @@ pub struct Rights {
     /// What was found missing, and when it was looked for.
     checked: Option<(Instant, Vec<Missing>)>,
     is_doubted: bool,
+    /// Whether it has been looked where groups go that say nothing.
+    has_defaults: bool,
 }
 
 impl Rights {
@@ -122,6 +124,12 @@ impl Rights {
     /// They may be others than they were.
     pub fn doubt(&mut self) {
         self.is_doubted = true;
+        self.has_defaults = false;
+    }
+
+    /// Whether it is time to look where groups go that say nothing. It is said once for each doubt.
+    pub fn wants_defaults(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_defaults, true)
     }
 
     /// What is missing, if that is known.
