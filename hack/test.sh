@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs all tests. The end-to-end ones wait more than they work, so two of their programs run side by side; those that have to
-# do with time run last, one by one. `make test` calls it.
+# Runs all tests. The end-to-end ones wait more than they work, so two of their programs run side by side; those that bring up
+# nodes or have to do with time run last, one by one. `make test` calls it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The longest first, so that none is left to run alone at the end.
-crowd="groups vcenters node vim25 shells lifecycle shells_on_a_node infos front parts"
-quiet="operators infos_at_rest demo"
+crowd="groups vcenters vim25 shells lifecycle infos front parts"
+quiet="node shells_on_a_node operators infos_at_rest demo"
 side_by_side=${TEST_JOBS:-2}
 
 logs=$(mktemp -d "${TMPDIR:-/tmp}/drover-test.XXXXXX")

@@ -138,14 +138,24 @@ impl Sandbox {
     /// A namespace that is there.
     #[must_use]
     pub fn existing_namespace(&self, name: &str) -> Namespace {
-        let passwords = self.vcenters.iter().map(|vcenter| vcenter.password.clone()).collect();
-        let discretion = Discretion { logs: self.dir.join("log"), proxy: self.proxy(), passwords };
+        let discretion = self.discretion(&[]);
         Namespace {
             name: name.to_owned(),
             kubectl: self.kubectl().arguments(&["--namespace", name]),
             proxy: self.proxy(),
             discretion,
         }
+    }
+
+    /// Asserts that Drover has written no vCenter's password anywhere, nor these.
+    pub fn assert_nothing_tells(&self, more: &[&str]) {
+        self.discretion(more).assert();
+    }
+
+    fn discretion(&self, more: &[&str]) -> Discretion {
+        let passwords = self.vcenters.iter().map(|vcenter| vcenter.password.as_str()).chain(more.iter().copied());
+        let passwords = passwords.map(ToOwned::to_owned).collect();
+        Discretion { logs: self.dir.join("log"), proxy: self.proxy(), passwords }
     }
 
     /// The world as it is, for a person who has to find out why a test failed.

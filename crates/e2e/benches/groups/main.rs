@@ -11,7 +11,7 @@ use std::{process::ExitCode, thread, time::Duration};
 
 use fleet::Fleet;
 use promise::Promises;
-use site::{OPERATOR, Site};
+use site::{OPERATOR, Site, witness};
 
 /// How long the sandbox's vCenter takes to clone a machine, where that matters.
 const CLONE: Duration = Duration::from_secs(3);
@@ -24,7 +24,7 @@ const AT_A_TIME: u32 = 32;
 
 type Benchmark = fn(&mut Promises);
 
-const ALL: [(&str, Benchmark); 8] = [
+const ALL: [(&str, Benchmark); 9] = [
     ("thirty", thirty_machines),
     ("groups", ten_groups),
     ("drift", a_hundred_machines),
@@ -32,6 +32,7 @@ const ALL: [(&str, Benchmark); 8] = [
     ("two-thousand", two_thousand_machines),
     ("many-hosts", more_clones_than_vcenter_lists),
     ("fleet", one_slow_vcenter_of_five),
+    ("outage", a_vcenter_that_comes_back),
     ("peers", peers_with_thirty_machines),
 ];
 
@@ -120,6 +121,22 @@ fn one_slow_vcenter_of_five(promises: &mut Promises) {
     }
     let [alike, one_slow] = best;
     promises.time("4 vCenters beside a slow fifth", Some(one_slow), alike.mul_f64(1.05));
+}
+
+/// However long it was away, what waits is done as soon as a vCenter is back.
+fn a_vcenter_that_comes_back(promises: &mut Promises) {
+    let site = Site::new("outage", &[AT_ONCE]);
+    let outage = |length: &str| {
+        let outage = serde_json::json!({"for": length});
+        site.vcenter().control("POST", "/outage", &outage).expect("an outage can always be had");
+    };
+    outage("1h");
+    site.apply(&[("web", 10)]);
+    // Until it is asked as seldom as it ever is.
+    thread::sleep(Duration::from_secs(20));
+    outage("0s");
+    let back = witness(site.vcenter(), Duration::from_mins(1), |counts| counts.powered_on == 10);
+    promises.time("10 machines after an outage", back, Duration::from_secs(5));
 }
 
 /// What people would do instead, and what nobody can do better.

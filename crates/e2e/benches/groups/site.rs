@@ -39,10 +39,7 @@ impl Site {
 
     /// Declares groups, and measures from the end of `kubectl apply` until all their machines are powered on.
     pub fn declare(&self, groups: &[(&str, u32)], patience: Duration) -> Made {
-        let items: Vec<_> =
-            groups.iter().map(|(name, replicas)| vm_group(name, &json!({"replicas": replicas}))).collect();
-        let manifest = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        self.namespace.apply(&manifest.to_string()).unwrap_or_else(|failure| panic!("{failure}"));
+        self.apply(groups);
         let all: u64 = groups.iter().map(|(_, replicas)| u64::from(*replicas)).sum();
         let mut at_once = 0;
         let took = witness(self.vcenter(), patience, |counts| {
@@ -50,6 +47,14 @@ impl Site {
             counts.powered_on == all
         });
         Made { took, at_once }
+    }
+
+    /// Declares groups, and waits for nothing.
+    pub fn apply(&self, groups: &[(&str, u32)]) {
+        let items: Vec<_> =
+            groups.iter().map(|(name, replicas)| vm_group(name, &json!({"replicas": replicas}))).collect();
+        let manifest = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        self.namespace.apply(&manifest.to_string()).unwrap_or_else(|failure| panic!("{failure}"));
     }
 
     /// Powers a machine off, and measures from then until it is powered on again.

@@ -6,7 +6,7 @@ mod serving;
 mod sessions;
 mod trust;
 
-use std::{sync::OnceLock, time::Duration};
+use std::{sync::OnceLock, thread, time::Duration};
 
 use drover_e2e::{Operator, Sandbox, VCenter, eventually};
 use serde_json::{Value, json};
@@ -82,6 +82,15 @@ impl Declared {
 
     fn control(&self, method: &str, path: &str, body: &Value) {
         self.vcenter.control(method, path, body).unwrap();
+    }
+}
+
+impl Drop for Declared {
+    /// At the end of each test, all that Drover has written is searched for passwords.
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            sandbox().assert_nothing_tells(&[]);
+        }
     }
 }
 

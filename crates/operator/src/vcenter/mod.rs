@@ -38,7 +38,7 @@ use whereabouts::Concerned;
 const LOOKUPS: usize = 16;
 /// How long to wait before the first word is tried again, at first and in the end.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
 /// Whose turn it is to plan again, or to be shown anew.
 #[derive(Clone, Debug)]

@@ -25,7 +25,7 @@ use crate::{
 
 /// How long to wait after a failure, before and after it has proved to last.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// A session that ends sooner than this is a failure like others.
 const A_WHILE: Duration = Duration::from_secs(1);
 /// How long to wait before a call is made again that failed for a reason that passes.
