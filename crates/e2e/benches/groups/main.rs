@@ -24,13 +24,12 @@ const AT_A_TIME: u32 = 32;
 
 type Benchmark = fn(&mut Promises);
 
-const ALL: [(&str, Benchmark); 9] = [
+const ALL: [(&str, Benchmark); 8] = [
     ("thirty", thirty_machines),
     ("groups", ten_groups),
     ("drift", a_hundred_machines),
     ("five-hundred", five_hundred_machines),
     ("two-thousand", two_thousand_machines),
-    ("many-hosts", more_clones_than_vcenter_lists),
     ("fleet", one_slow_vcenter_of_five),
     ("outage", a_vcenter_that_comes_back),
     ("peers", peers_with_thirty_machines),
@@ -98,15 +97,6 @@ fn two_thousand_machines(promises: &mut Promises) {
         .expect("two thousand machines are made within 3 minutes");
     site.rest();
     promises.memory("memory at 2000 machines", site.operator.memory(), 60);
-}
-
-/// vCenter lists 200 recent tasks. Those that run beyond are not taken for ended, and nothing is asked for twice.
-fn more_clones_than_vcenter_lists(promises: &mut Promises) {
-    let site = Site::new("many-hosts", &[IN_3_S, "--hosts=30"]);
-    site.vcenter().forget_calls();
-    site.declare(&[("web", 230)], Duration::from_mins(2)).took.expect("230 machines are made within 2 minutes");
-    site.rest();
-    promises.count("calls to clone 230 at once", site.vcenter().calls("CloneVM_Task", OPERATOR), 230);
 }
 
 /// One vCenter that answers slowly slows its own groups only.
