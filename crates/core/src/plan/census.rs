@@ -144,7 +144,11 @@ impl<'a> Census<'a> {
             let is_in_place = member.in_folder && member.name == self.name_of(member.slot);
             !member.busy && is_in_place && self.is_available(member) && self.is_up_to_date(member)
         };
-        self.total() == self.desired.replicas as usize && self.observed.members.iter().all(is_right)
+        // One on its way is not there yet, even if all that there are were right.
+        let members = &self.observed.members;
+        self.observed.cloning.is_empty()
+            && members.len() == self.desired.replicas as usize
+            && members.iter().all(is_right)
     }
 
     /// Nothing about it is waiting to be changed.
