@@ -104,3 +104,32 @@ fn a_server_that_is_another_vcenter_than_before_is_not_taken_for_it() {
     lab.patch(&json!({"server": lab.vcenter.host}));
     lab.says("Connected", "True", "LoggedIn", "");
 }
+
+#[test]
+fn of_five_vcenters_one_is_down_and_the_groups_of_the_others_are_made() {
+    let labs: Vec<_> = (0..5).map(|number| Declared::connected(&format!("five-{number}"), &json!({}))).collect();
+    let namespace = sandbox().namespace("five");
+    labs[4].control("POST", "/outage", &json!({"for": "1h"}));
+    for lab in &labs {
+        let spec = json!({"replicas": 1, "vcenter": lab.name});
+        namespace.apply(&vm_group(&lab.name, &spec).to_string()).unwrap();
+    }
+    let is = |lab: &Declared, phase: &str, machines: u64| {
+        eventually(sandbox(), SOON, &format!("{} is {phase} with {machines}", lab.name), || {
+            let status = namespace.get("vg", &lab.name).map_err(|failure| failure.to_string())?["status"].clone();
+            let seen = lab.vcenter.machine_counts().powered_on;
+            if status["phase"] == phase && seen == machines {
+                Ok(())
+            } else {
+                Err(format!("{seen} machines, {status}"))
+            }
+        });
+    };
+    for lab in &labs[..4] {
+        is(lab, "RUNNING", 1);
+    }
+    is(&labs[4], "PENDING", 0);
+    labs[4].control("POST", "/outage", &json!({"for": "0s"}));
+    is(&labs[4], "RUNNING", 1);
+    namespace.kubectl(&["delete", "vg", "--all", "--timeout=120s"]).unwrap();
+}
