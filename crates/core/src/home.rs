@@ -137,21 +137,25 @@ pub enum Home {
 pub struct Recorded<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Whether the group has machines there, or may have.
-    pub has_members: bool,
     /// Whether there still is such a vCenter.
     pub is_there: bool,
 }
 
-/// Where a group is at home, by what is written down and what would be chosen now. A group's vCenter can't change once it has
+/// Where a group is at home, by what is written down and what would be chosen now. Whether it has machines there, or may have, is
+/// asked only where that matters, because they have to be looked for. A group's vCenter can't change once it has
 /// members: where only the circumstances would choose another, it stays.
-pub fn home(candidates: &[Candidate<'_>], names: Names<'_>, recorded: Option<Recorded<'_>>) -> Result<Home, NoVCenter> {
+pub fn home(
+    candidates: &[Candidate<'_>],
+    names: Names<'_>,
+    recorded: Option<Recorded<'_>>,
+    has_members: impl FnOnce() -> bool,
+) -> Result<Home, NoVCenter> {
     let wanted = choose(candidates, names);
     let Some(recorded) = recorded else { return wanted.map(|name| Home::Settle(name.to_owned())) };
     if wanted == Ok(recorded.name) {
         return Ok(Home::At(recorded.name.to_owned()));
     }
-    if recorded.has_members {
+    if has_members() {
         if let (Some(_), Ok(wanted)) = (names.spec, &wanted) {
             return Err(NoVCenter::Moved { recorded: recorded.name.to_owned(), wanted: (*wanted).to_owned() });
         }
@@ -223,36 +227,40 @@ mod tests {
         assert!(chosen(&[DEFAULT, other], None, None).starts_with("several VCenters are the default (usual, other)"));
     }
 
-    fn recorded(name: &str, has_members: bool) -> Recorded<'_> {
-        Recorded { name, has_members, is_there: true }
+    fn recorded(name: &str) -> Recorded<'_> {
+        Recorded { name, is_there: true }
     }
 
     #[test]
     fn a_group_settles_once_and_stays_while_it_has_machines() {
         let all = [OPEN, OURS, ENVIRONMENT];
         let none = Names::default();
-        assert_eq!(home(&all, none, None), Ok(Home::Settle("ours".to_owned())));
-        assert_eq!(home(&all, none, Some(recorded("ours", true))), Ok(Home::At("ours".to_owned())));
+        assert_eq!(home(&all, none, None, || false), Ok(Home::Settle("ours".to_owned())));
+        assert_eq!(home(&all, none, Some(recorded("ours")), || true), Ok(Home::At("ours".to_owned())));
         // Its namespace was given to another since.
-        assert_eq!(home(&all, none, Some(recorded("default", true))), Ok(Home::At("default".to_owned())));
-        assert_eq!(home(&all, none, Some(recorded("default", false))), Ok(Home::Leave("default".to_owned())));
+        assert_eq!(home(&all, none, Some(recorded("default")), || true), Ok(Home::At("default".to_owned())));
+        assert_eq!(home(&all, none, Some(recorded("default")), || false), Ok(Home::Leave("default".to_owned())));
     }
 
     #[test]
     fn a_group_with_machines_is_not_moved_by_its_spec() {
         let to_open = Names { spec: Some("open"), annotation: None };
-        let moved = home(&[OPEN, OURS], to_open, Some(recorded("ours", true))).unwrap_err();
+        let moved = home(&[OPEN, OURS], to_open, Some(recorded("ours")), || true).unwrap_err();
         assert!(moved.to_string().contains("has machines in the VCenter \"ours\""), "{moved}");
-        assert_eq!(home(&[OPEN, OURS], to_open, Some(recorded("ours", false))), Ok(Home::Leave("ours".to_owned())));
+        assert_eq!(home(&[OPEN, OURS], to_open, Some(recorded("ours")), || false), Ok(Home::Leave("ours".to_owned())));
     }
 
     #[test]
     fn a_vcenter_that_is_gone_or_serves_others_now_is_named() {
-        let gone = Recorded { name: "old", has_members: true, is_there: false };
-        assert!(home(&[OURS], Names::default(), Some(gone)).unwrap_err().to_string().contains("no VCenter \"old\""));
-        let empty = Recorded { has_members: false, ..gone };
-        assert_eq!(home(&[OURS], Names::default(), Some(empty)), Ok(Home::Settle("ours".to_owned())));
-        let revoked = home(&[OURS, THEIRS], Names::default(), Some(recorded("theirs", true))).unwrap_err();
+        let gone = Recorded { name: "old", is_there: false };
+        assert!(
+            home(&[OURS], Names::default(), Some(gone), || true)
+                .unwrap_err()
+                .to_string()
+                .contains("no VCenter \"old\"")
+        );
+        assert_eq!(home(&[OURS], Names::default(), Some(gone), || false), Ok(Home::Settle("ours".to_owned())));
+        let revoked = home(&[OURS, THEIRS], Names::default(), Some(recorded("theirs")), || true).unwrap_err();
         assert!(matches!(revoked, NoVCenter::NotAllowed { .. }), "{revoked}");
     }
 }

@@ -128,20 +128,18 @@ impl Fleet {
         let around = self.around(&group.namespace().unwrap_or_default());
         let known = self.known();
         let status = group.status.clone().unwrap_or_default();
-        let recorded = status.vcenter.as_deref().map(|name| {
-            let live = known.seat(name).ok().map(|seat| seat.live);
-            let seen = live.as_ref().filter(|live| live.away().is_none());
-            let uid = group.uid().unwrap_or_default();
-            let has_members = match seen {
-                Some(live) => live.mirror().has_members(&uid, cluster),
-                None => status.current_replicas.unwrap_or(0) > 0,
-            };
-            // One that is being deleted goes where it was made, wherever a new one would go.
-            let has_members = has_members || group.metadata.deletion_timestamp.is_some();
-            Recorded { name, has_members, is_there: live.is_some() }
-        });
+        let live = status.vcenter.as_deref().and_then(|name| known.seat(name).ok()).map(|seat| seat.live);
+        let recorded = status.vcenter.as_deref().map(|name| Recorded { name, is_there: live.is_some() });
+        // One that is being deleted goes where it was made, wherever a new one would go.
+        let has_members = || {
+            group.metadata.deletion_timestamp.is_some()
+                || match live.as_ref().filter(|live| live.away().is_none()) {
+                    Some(live) => live.mirror().has_members(&group.uid().unwrap_or_default(), cluster),
+                    None => status.current_replicas.unwrap_or(0) > 0,
+                }
+        };
         let spec = group.spec.vcenter.as_deref().filter(|_| group.metadata.deletion_timestamp.is_none());
-        match home::home(&known.roster.candidates(&around), around.names(spec), recorded)? {
+        match home::home(&known.roster.candidates(&around), around.names(spec), recorded, has_members)? {
             Home::At(name) => known.seat(&name).map(Housing::Here),
             Home::Settle(name) => known.seat(&name).map(|_| Housing::Settle(name)),
             Home::Leave(name) => known.seat(&name).map(Housing::Leave),
