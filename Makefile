@@ -30,7 +30,7 @@ build: $(SANDBOX) ## build drover (target/release/drover) and the sandbox
 $(SANDBOX): $(SANDBOX_SOURCES)
 	@command -v go >/dev/null || { echo "make: Go is needed to build the sandbox: install the version that sandbox/go.mod names, or a later one" >&2; exit 2; }
 	@echo "make: building the sandbox of real parts; the first time takes about 8 minutes, later ones half of one"
-	@cd sandbox && go build -ldflags '$(SANDBOX_LDFLAGS)' -o bin/sandbox .
+	@cd sandbox && go build -ldflags '$(SANDBOX_LDFLAGS)' -o bin/ ./kubectl ./kubernetes && go build -ldflags '$(SANDBOX_LDFLAGS)' -o bin/ .
 
 demo: build ## show the main job on a sandbox, until Ctrl-C
 	@hack/demo.sh

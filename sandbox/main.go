@@ -1,4 +1,5 @@
-// The sandbox: a real Kubernetes control plane and a simulated vCenter on loopback, in one multi-call binary.
+// The sandbox: a real Kubernetes control plane and a simulated vCenter on loopback. One multi-call binary starts them all, and
+// is what they have in common; those that are heavy lie in binaries beside it.
 package main
 
 import (
@@ -36,7 +37,6 @@ func main() {
 		name, args = args[0], args[1:]
 	}
 	if run, ok := programs[name]; ok {
-		// The programs read os.Args themselves, each as if it stood alone.
 		os.Args = append([]string{name}, args...)
 		os.Exit(run())
 	}

@@ -21,12 +21,13 @@ With --node, pods run too, on a node in namespaces of its own, which goes with t
 
 // options are the flags of 'sandbox up'.
 type options struct {
-	dir       string
-	owner     int
-	vcenters  int
-	inventory vcenter.Inventory
-	node      bool
-	images    []string
+	dir        string
+	owner      int
+	vcenters   int
+	inventory  vcenter.Inventory
+	kubernetes bool
+	node       bool
+	images     []string
 }
 
 func parseOptions(args []string) (options, error) {
@@ -35,6 +36,7 @@ func parseOptions(args []string) (options, error) {
 	f.StringVar(&o.dir, "dir", "", "the sandbox's own `folder`: made if missing, else empty or a former sandbox's")
 	f.IntVar(&o.owner, "owner", 0, "`PID` of a process; when it ends, so does the sandbox")
 	f.IntVar(&o.vcenters, "vcenters", 1, "how many vCenters; in env the second is VC2_…, and so on")
+	f.BoolVar(&o.kubernetes, "kubernetes", true, "a Kubernetes control plane; without one, vCenters are up in half a second")
 	f.BoolVar(&o.node, "node", false, "add a real node that runs pods (Linux, as root)")
 	f.Func("image", "an image that the node can pull, as `NAME=FOLDER`; can be given again", func(image string) error {
 		o.images = append(o.images, image)
@@ -79,6 +81,9 @@ func (o *options) checkNode() error {
 	}
 	if !o.node {
 		return nil
+	}
+	if !o.kubernetes {
+		return errors.New("--node: a node needs a cluster, so leave --kubernetes=false out")
 	}
 	if err := node.Check(); err != nil {
 		return fmt.Errorf("--node: %w", err)

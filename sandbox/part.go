@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"drover.dev/sandbox/program"
 )
 
 // How long a part may take to come up. Far more than any needs: a loaded machine is no failure.
@@ -79,20 +81,15 @@ func (p *part) start() error {
 	return nil
 }
 
-// command runs a file where program is a path, else the program of that name in this binary.
-func command(program string, args ...string) *exec.Cmd {
-	if strings.ContainsRune(program, filepath.Separator) {
-		return exec.Command(program, args...)
+// command runs a file where word is a path, else the program or own word of that name.
+func command(word string, args ...string) *exec.Cmd {
+	if strings.ContainsRune(word, filepath.Separator) {
+		return exec.Command(word, args...)
 	}
-	return exec.Command(self(), append([]string{program}, args...)...)
-}
-
-func self() string {
-	path, err := os.Executable()
-	if err != nil {
-		panic(err) // the kernel always knows the file of a running program
+	if word != "kubectl" { // which is alone in its binary
+		args = append([]string{word}, args...)
 	}
-	return path
+	return exec.Command(program.Path(word), args...)
 }
 
 // waitReady polls until the part answers as it should.

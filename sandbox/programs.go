@@ -1,16 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"syscall"
 
 	govc "github.com/vmware/govmomi/cli"
-	"go.etcd.io/etcd/server/v3/etcdmain"
-	"k8s.io/component-base/cli"
-	"k8s.io/component-base/logs"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
-	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
-	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 
 	"drover.dev/sandbox/vcenter"
 
@@ -53,20 +48,23 @@ import (
 	_ "github.com/vmware/govmomi/cli/vm/snapshot"
 )
 
-// programs are the real parts. Each reads os.Args and returns its exit code.
+// programs are the real parts, by their names. Each reads os.Args, as if it stood alone, and returns its exit code.
 var programs = map[string]func() int{
-	"etcd":                    func() int { etcdmain.Main(os.Args); return 0 },
-	"kube-apiserver":          func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
-	"kube-controller-manager": func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
-	"kubectl":                 runKubectl,
+	"etcd":                    handOver,
+	"kube-apiserver":          handOver,
+	"kube-controller-manager": handOver,
+	"kube-proxy":              handOver,
+	"kube-scheduler":          handOver,
+	"kubectl":                 handOver,
+	"kubelet":                 handOver,
 	"govc":                    func() int { return govc.Run(os.Args[1:]) },
 	"vcsim":                   func() int { return vcenter.Main(os.Args[1:]) },
 }
 
-func runKubectl() int {
-	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
-	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-		kubectlutil.CheckErr(err) // prints the error and exits with its code
-	}
-	return 0
+// handOver becomes a program of another binary.
+func handOver() int {
+	words := command(os.Args[0], os.Args[1:]...).Args
+	err := syscall.Exec(words[0], words, os.Environ())
+	fmt.Fprintf(os.Stderr, "sandbox: %s: %v: `make build` builds it\n", words[0], err)
+	return 1
 }

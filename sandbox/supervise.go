@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"drover.dev/sandbox/node"
+	"drover.dev/sandbox/program"
 	"drover.dev/sandbox/vcenter"
 )
 
@@ -88,6 +89,24 @@ func (s *supervisor) start(ctx context.Context) error {
 		}
 		vcenters = append(vcenters, address)
 	}
+	env := environment(s.dir)
+	if s.kubernetes {
+		if err := s.startKubernetes(ctx, plane, worker, &env); err != nil {
+			return err
+		}
+	}
+	for n, wait := range vcenters {
+		address, err := wait()
+		if err != nil {
+			return err
+		}
+		env.addVCenter(n+1, address, ca.pair().cert)
+	}
+	s.ready("vcsim")
+	return env.write(s.dir)
+}
+
+func (s *supervisor) startKubernetes(ctx context.Context, plane *controlPlane, worker *worker, env *exports) error {
 	if err := plane.start(ctx, s.add, s.ready); err != nil {
 		return err
 	}
@@ -99,22 +118,12 @@ func (s *supervisor) start(ctx context.Context) error {
 	if err := plane.manage(ctx, s.add, s.ready); err != nil {
 		return err
 	}
-	env := environment(s.dir, plane)
-	if worker != nil {
-		if err := worker.wait(ctx, s); err != nil {
-			return err
-		}
-		env.set("NODE_NAME", worker.place.Name())
+	env.set("KUBECONFIG", plane.kubeconfig)
+	if worker == nil {
+		return nil
 	}
-	for n, wait := range vcenters {
-		address, err := wait()
-		if err != nil {
-			return err
-		}
-		env.addVCenter(n+1, address, ca.pair().cert)
-	}
-	s.ready("vcsim")
-	return env.write(s.dir)
+	env.set("NODE_NAME", worker.place.Name())
+	return worker.wait(ctx, s)
 }
 
 // startVCenter returns a function that waits for the vCenter's address.
@@ -182,9 +191,8 @@ func (s *supervisor) end() {
 // exports are the lines of DIR/env.
 type exports []string
 
-func environment(dir string, plane *controlPlane) exports {
+func environment(dir string) exports {
 	var e exports
-	e.set("KUBECONFIG", plane.kubeconfig)
 	// Caches and saved sessions stay inside the sandbox.
 	e.set("KUBECACHEDIR", filepath.Join(dir, "kube-cache"))
 	e.set("GOVMOMI_HOME", filepath.Join(dir, "govmomi"))
@@ -215,8 +223,8 @@ func (e *exports) addVCenter(n int, address vcenter.Address, caFile string) {
 
 // write puts the environment where callers find it, whole or not at all, and the programs beside it.
 func (e exports) write(dir string) error {
-	for _, program := range []string{"kubectl", "govc"} {
-		if err := os.Symlink(self(), filepath.Join(dir, "bin", program)); err != nil {
+	for _, name := range []string{"kubectl", "govc"} {
+		if err := os.Symlink(program.Path(name), filepath.Join(dir, "bin", name)); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"drover.dev/sandbox/program"
 )
 
 // pauseImage holds the namespaces of a pod. Its name can't be mistaken for one of a public registry.
@@ -31,7 +33,7 @@ type recipe struct {
 }
 
 // ownImages are those that every node has.
-func ownImages(self, dir string) ([]*recipe, error) {
+func ownImages(dir string) ([]*recipe, error) {
 	// Asked for now: later, the node's first process reaps whatever ends, and this would be among it.
 	commands, err := exec.Command(busybox, "--list").Output()
 	if err != nil {
@@ -46,8 +48,9 @@ func ownImages(self, dir string) ([]*recipe, error) {
 	}, {
 		name: "kubectl:latest", folder: filepath.Join(dir, "kubectl"), entrypoint: []string{"/bin/kubectl"},
 		lay: func(folder string) error {
-			// The program tells by its name which one it is.
-			return errors.Join(install(self, filepath.Join(folder, "bin/kubectl")), os.Symlink("kubectl", filepath.Join(folder, "bin/govc")))
+			// The sandbox tells by its name which program it is.
+			return errors.Join(install(program.Path("kubectl"), filepath.Join(folder, "bin/kubectl")),
+				install(program.Path("govc"), filepath.Join(folder, "bin/govc")))
 		},
 	}}, nil
 }

@@ -88,7 +88,7 @@ func (n *first) run() error {
 		return err
 	}
 	state := filepath.Join(n.dir, "node")
-	kept := []string{n.dir, self}
+	kept := []string{n.dir, filepath.Dir(self)}
 	for _, image := range n.images {
 		kept = append(kept, image.folder)
 	}
@@ -102,7 +102,7 @@ func (n *first) run() error {
 	if err != nil {
 		return err
 	}
-	if err := n.serveImages(self, filepath.Join(state, "images")); err != nil {
+	if err := n.serveImages(filepath.Join(state, "images")); err != nil {
 		return err
 	}
 	if err := n.start("containerd", "containerd", "--config="+c.Etc+"/containerd.toml"); err != nil {
@@ -131,7 +131,7 @@ func (n *first) configure(state string) (config, error) {
 	return c, c.write()
 }
 
-func (n *first) serveImages(self, dir string) error {
+func (n *first) serveImages(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (n *first) serveImages(self, dir string) error {
 	if err != nil {
 		return err
 	}
-	own, err := ownImages(self, dir)
+	own, err := ownImages(dir)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ mod vcenter;
 pub use eventually::eventually;
 pub use group::{Group, SOON};
 pub use node::Traces;
-pub use operator::{Operator, binary};
+pub use operator::{Operator, binary, built};
 pub use program::{Failure, Program};
 pub use rest::at_rest;
 pub use sandbox::{Namespace, Sandbox, vm_group};

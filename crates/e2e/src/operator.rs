@@ -91,12 +91,18 @@ impl Drop for Operator {
     }
 }
 
-/// The operator's binary, beside those of the tests. Testing the whole workspace builds it.
+/// The operator's binary.
 #[must_use]
 pub fn binary() -> PathBuf {
+    built("drover")
+}
+
+/// A binary of the workspace, such as `examples/list_machines`. Testing the whole workspace builds them, beside the tests.
+#[must_use]
+pub fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test runs from a file");
     // <target>/debug/deps/<test>
-    let path = test.ancestors().nth(2).expect("tests are two folders deep").join("drover");
-    assert!(path.exists(), "drover isn't built: `cargo build --package drover` builds it");
+    let path = test.ancestors().nth(2).expect("tests are two folders deep").join(name);
+    assert!(path.exists(), "{name} isn't built: `cargo build --workspace --examples` builds it");
     path
 }

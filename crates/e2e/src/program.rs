@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     fmt,
     io::Write,
     path::{Path, PathBuf},
@@ -37,7 +38,13 @@ impl Program {
     /// The sandbox's own program: `sandbox` itself, or one of those in it.
     #[must_use]
     pub fn of_sandbox(words: &[&str]) -> Self {
-        Self { path: sandbox_binary(), arguments: owned(words), environment: BTreeMap::new() }
+        Self { path: binary("sandbox"), arguments: owned(words), environment: BTreeMap::new() }
+    }
+
+    /// kubectl.
+    #[must_use]
+    pub fn kubectl() -> Self {
+        Self { path: binary("kubectl"), arguments: Vec::new(), environment: BTreeMap::new() }
     }
 
     /// The same program with further variables in its environment.
@@ -87,8 +94,9 @@ impl Program {
     }
 
     fn shown(&self, arguments: &[&str]) -> String {
-        let words: Vec<_> = self.arguments.iter().map(String::as_str).chain(arguments.iter().copied()).collect();
-        words.join(" ")
+        let name = self.path.file_name().and_then(OsStr::to_str);
+        let words = self.arguments.iter().map(String::as_str).chain(arguments.iter().copied());
+        name.into_iter().chain(words).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -96,8 +104,8 @@ fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }
 
-fn sandbox_binary() -> PathBuf {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sandbox/bin/sandbox");
+fn binary(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sandbox/bin").join(name);
     assert!(path.exists(), "the sandbox isn't built: `make build` builds it");
     path
 }

@@ -98,7 +98,7 @@ impl Sandbox {
     /// kubectl, as the cluster's administrator.
     #[must_use]
     pub fn kubectl(&self) -> Program {
-        Program::of_sandbox(&["kubectl"]).with(&self.environment)
+        Program::kubectl().with(&self.environment)
     }
 
     /// An object that is in no namespace, or a list of a kind's objects, as the API server has it.
