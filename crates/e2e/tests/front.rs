@@ -21,7 +21,7 @@ const SOON: Duration = Duration::from_mins(1);
 
 /// One vCenter for each test, and one more that is nobody's.
 fn sandbox() -> &'static Sandbox {
-    Sandbox::shared(&["--vcenters=15", "--clone-delay=1s"])
+    Sandbox::shared(&["--kubernetes=false", "--vcenters=15", "--clone-delay=1s"])
 }
 
 fn clone(vcenter: &VCenter, name: &str, folder: &str) -> Result<String, drover_e2e::Failure> {

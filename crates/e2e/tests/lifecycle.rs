@@ -21,9 +21,26 @@ fn down(dir: &Path) -> Result<String, Failure> {
 }
 
 #[test]
-fn down_stops_every_process_and_removes_all_but_the_logs() {
-    let dir = Sandbox::folder("down");
+fn every_process_ends_with_the_owner_and_until_then_the_folder_is_in_use() {
+    let dir = Sandbox::folder("owner");
+    let mut owner = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+    up(&dir, &["--owner", &owner.id().to_string()]).unwrap();
+    let sandbox = Sandbox::at(dir.clone());
+    assert_is_refused(&dir, &[], "a sandbox runs in");
+    assert!(sandbox.kubectl().run(&["get", "namespaces"]).is_ok(), "the one in use is untouched");
+    owner.kill().unwrap();
+    process::assert_all_end(&dir);
+    owner.wait().unwrap();
+}
+
+#[test]
+fn every_process_ends_with_the_supervisor_or_with_down_and_only_the_logs_stay() {
+    let dir = Sandbox::folder("supervisor");
     up(&dir, &[]).unwrap();
+    process::signal(fs::read_to_string(dir.join("supervisor.pid")).unwrap().parse().unwrap(), "KILL");
+    process::assert_all_end(&dir);
+
+    up(&dir, &[]).expect("the folder can be used again");
     assert!(process::of_folder(&dir).len() >= 5, "{:#?}", process::of_folder(&dir));
     down(&dir).unwrap();
     assert_eq!(process::of_folder(&dir), Vec::<String>::new());
@@ -31,27 +48,6 @@ fn down_stops_every_process_and_removes_all_but_the_logs() {
     left.sort();
     assert_eq!(left, ["log", "sandbox.lock"]);
     down(&dir).expect("stopping what doesn't run is no error");
-}
-
-#[test]
-fn every_process_ends_with_the_owner() {
-    let dir = Sandbox::folder("owner");
-    let mut owner = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
-    up(&dir, &["--owner", &owner.id().to_string()]).unwrap();
-    assert!(!process::of_folder(&dir).is_empty());
-    owner.kill().unwrap();
-    process::assert_all_end(&dir);
-    owner.wait().unwrap();
-}
-
-#[test]
-fn every_process_ends_with_the_supervisor_even_when_it_is_killed() {
-    let dir = Sandbox::folder("supervisor");
-    up(&dir, &[]).unwrap();
-    process::signal(fs::read_to_string(dir.join("supervisor.pid")).unwrap().parse().unwrap(), "KILL");
-    process::assert_all_end(&dir);
-    up(&dir, &[]).expect("the folder can be used again");
-    down(&dir).unwrap();
 }
 
 #[test]
@@ -84,41 +80,43 @@ fn two_sandboxes_run_side_by_side() {
 
 #[test]
 fn the_flags_shape_the_inventory() {
-    let more = Sandbox::start("more", &["--second-datacenter", "--second-template"]).unwrap();
+    let more = Sandbox::start("more", &["--kubernetes=false", "--second-datacenter", "--second-template"]).unwrap();
     assert_eq!(more.vcenter().govc(&["find", "/", "-type", "d"]).unwrap(), "/DC0\n/DC1\n");
     let mut templates = more.vcenter().machines();
     templates.sort();
     assert_eq!(templates, ["/DC0/vm/elsewhere/vm-operator-template", "/DC0/vm/vm-operator/vm-operator-template"]);
-    drop(more);
-    let bare = Sandbox::start("bare", &["--seed-inventory=false"]).unwrap();
+    let bare = Sandbox::start("bare", &["--kubernetes=false", "--seed-inventory=false"]).unwrap();
     assert_eq!(bare.vcenter().govc(&["find", "/"]).unwrap(), "/\n");
+}
+
+#[track_caller]
+fn assert_is_refused(dir: &Path, flags: &[&str], said: &str) {
+    let failure = up(dir, flags).expect_err(said);
+    assert_eq!(failure.code, Some(2), "{failure}");
+    assert!(failure.stderr.contains(said), "{failure}");
+    assert_eq!(failure.stderr.lines().count(), 1, "{failure}");
 }
 
 #[test]
 fn bad_input_gets_one_clear_line_and_exit_code_2() {
-    let used = Sandbox::start("used", &[]).unwrap();
     let foreign = Sandbox::folder("foreign");
     fs::create_dir_all(&foreign).unwrap();
     fs::write(foreign.join("thesis.txt"), "mine").unwrap();
     let fresh = Sandbox::folder("fresh");
-    let cases: [(&Path, &[&str], &str); 8] = [
-        (used.dir(), &[], "a sandbox runs in"),
-        (&foreign, &[], "holds files that are no sandbox's"),
-        (&fresh, &["--clone-delay=3x"], r#"invalid value "3x" for flag -clone-delay"#),
-        (&fresh, &["--clone-delay=-3s"], "a delay can't be negative"),
-        (&fresh, &["--hosts=0"], "--hosts 0: give 1 to 1000"),
-        (&fresh, &["--vcenters=none"], r#"invalid value "none" for flag -vcenters"#),
-        (&fresh, &["--owner=4194305"], "no such process"),
-        (&fresh, &["extra"], "unexpected words: extra"),
+    let cases: [(&Path, &str, &str); 8] = [
+        (&foreign, "--hosts=1", "holds files that are no sandbox's"),
+        (&fresh, "--clone-delay=3x", r#"invalid value "3x" for flag -clone-delay"#),
+        (&fresh, "--clone-delay=-3s", "a delay can't be negative"),
+        (&fresh, "--hosts=0", "--hosts 0: give 1 to 1000"),
+        (&fresh, "--vcenters=none", r#"invalid value "none" for flag -vcenters"#),
+        (&fresh, "--owner=4194305", "no such process"),
+        (&fresh, "--kubernetes=perhaps", r#"invalid boolean value "perhaps" for -kubernetes"#),
+        (&fresh, "extra", "unexpected words: extra"),
     ];
-    for (dir, flags, said) in cases {
-        let failure = up(dir, flags).expect_err(said);
-        assert_eq!(failure.code, Some(2), "{failure}");
-        assert!(failure.stderr.contains(said), "{failure}");
-        assert_eq!(failure.stderr.lines().count(), 1, "{failure}");
+    for (dir, flag, said) in cases {
+        assert_is_refused(dir, &[flag], said);
     }
     assert!(foreign.join("thesis.txt").exists());
-    assert!(used.kubectl().run(&["get", "namespaces"]).is_ok(), "the one in use is untouched");
 }
 
 /// A folder with programs in the place of etcd and the API server.

@@ -87,11 +87,3 @@ fn a_plan_says_what_would_be_done_and_does_none_of_it() {
         assert!(!output.status.success() && stderr.contains(said) && stderr.lines().count() == 1, "{stderr}");
     }
 }
-
-#[test]
-fn a_cluster_without_the_kinds_is_told_how_to_get_them() {
-    let sandbox = Sandbox::start("no-kinds", &[]).unwrap();
-    let output = drover(&sandbox, &[], ("UNUSED", ""));
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(stderr, "drover: the kind VmGroup is not installed: drover crds | kubectl apply --server-side -f -\n");
-}

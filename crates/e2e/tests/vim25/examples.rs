@@ -5,14 +5,17 @@ use std::{
     process::{Child, ChildStdout, Command, Output, Stdio},
 };
 
-use drover_e2e::VCenter;
+use drover_e2e::{VCenter, built};
 
 use super::{FOLDER, path, sandbox};
 
 fn example(vcenter: &VCenter, name: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--locked", "--package", "vim25", "--example", name, "--"]).args(arguments);
-    command.env("VC_HOST", &vcenter.host).env("VC_USER", &vcenter.user).env("VC_PASS", &vcenter.password);
+    let mut command = Command::new(built(&format!("examples/{name}")));
+    command
+        .args(arguments)
+        .env("VC_HOST", &vcenter.host)
+        .env("VC_USER", &vcenter.user)
+        .env("VC_PASS", &vcenter.password);
     command.env("VC_CA_FILE", &vcenter.ca_file);
     command
 }

@@ -64,7 +64,7 @@ async fn what_is_not_there_or_not_of_the_kind_is_said_with_its_path() {
 
 #[tokio::test]
 async fn two_of_one_name_are_both_shown() {
-    let double = Sandbox::start("double", &["--second-datacenter", "--second-template"]).unwrap();
+    let double = Sandbox::start("double", &["--kubernetes=false", "--second-datacenter", "--second-template"]).unwrap();
     let inventory = Inventory::new(client(double.vcenter()));
     let several = inventory.find::<VirtualMachineRef>(None, "vm-operator-template").await.unwrap_err();
     let LookupError::Ambiguous { paths, .. } = &several else { panic!("{several:?}") };

@@ -24,7 +24,7 @@ const FOLDER: &str = "/DC0/vm/vm-operator";
 
 /// A vCenter for each test that changes something.
 fn sandbox() -> &'static Sandbox {
-    Sandbox::shared(&["--vcenters=44", "--clone-delay=500ms"])
+    Sandbox::shared(&["--kubernetes=false", "--vcenters=44", "--clone-delay=500ms"])
 }
 
 fn settings(vcenter: &VCenter) -> Settings {
