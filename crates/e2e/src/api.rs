@@ -1,4 +1,4 @@
-//! The API server, read without a program for each look: `kubectl proxy` stands between.
+//! The API server, read and written without a program for each time: `kubectl proxy` stands between.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{Failure, Program};
 
@@ -48,10 +48,41 @@ impl Proxy {
 
     /// What is at a path such as `/api/v1/namespaces`.
     pub(crate) fn get(&self, path: &str) -> Result<Value, Failure> {
-        let failure = |stderr: String| Failure { command: format!("GET {path}"), code: None, stderr };
-        let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-        let answer = agent.get(format!("http://{}{path}", self.address)).call();
-        let mut answer = answer.map_err(|error| failure(error.to_string()))?;
+        self.send("GET", path, "application/json", "")
+    }
+
+    /// Declares an object of a namespace as `kubectl apply --server-side` does.
+    pub(crate) fn declare(&self, namespace: &str, object: &Value) -> Result<Value, Failure> {
+        let word = |value: &Value| value.as_str().expect("an object has a kind and a name").to_owned();
+        let (kind, name) = (word(&object["kind"]).to_lowercase(), word(&object["metadata"]["name"]));
+        let path = format!("{}/{name}?fieldManager=e2e&force=true&fieldValidation=Strict", path(&kind, namespace));
+        self.send("PATCH", &path, "application/apply-patch+yaml", &object.to_string())
+    }
+
+    /// Changes an object with a merge patch.
+    pub(crate) fn merge(&self, path: &str, change: &Value) -> Result<Value, Failure> {
+        self.send("PATCH", path, "application/merge-patch+json", &change.to_string())
+    }
+
+    /// Deletes an object, and waits for nothing.
+    pub(crate) fn delete(&self, path: &str) -> Result<Value, Failure> {
+        self.send("DELETE", path, "application/json", "")
+    }
+
+    /// Makes a namespace.
+    pub(crate) fn make_namespace(&self, name: &str) -> Result<Value, Failure> {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        self.send("POST", "/api/v1/namespaces", "application/json", &namespace.to_string())
+    }
+
+    fn send(&self, method: &str, path: &str, content: &str, body: &str) -> Result<Value, Failure> {
+        let failure = |stderr: String| Failure { command: format!("{method} {path}"), code: None, stderr };
+        let request = ureq::http::Request::builder().method(method).uri(format!("http://{}{path}", self.address));
+        let request = request.header("Content-Type", content).body(body.to_owned());
+        let request = request.map_err(|error| failure(error.to_string()))?;
+        let agent: ureq::Agent =
+            ureq::Agent::config_builder().http_status_as_error(false).allow_non_standard_methods(true).build().into();
+        let mut answer = agent.run(request).map_err(|error| failure(error.to_string()))?;
         let body: Value = answer.body_mut().read_json().map_err(|error| failure(error.to_string()))?;
         if answer.status().is_success() {
             return Ok(body);
@@ -73,11 +104,13 @@ impl Drop for Proxy {
 pub(crate) fn path(kind: &str, namespace: &str) -> String {
     let (group, plural) = match kind {
         "vg" | "vmgroup" => ("apis/vm.codeconnect.vmworld.com/v1alpha1", "vmgroups"),
-        "vc" => return "/apis/vm.codeconnect.vmworld.com/v1alpha1/vcenters".to_owned(),
+        "vc" | "vcenter" => return "/apis/vm.codeconnect.vmworld.com/v1alpha1/vcenters".to_owned(),
         "ch" | "hostinfo" => ("apis/topology.corinternal.com/v1", "hostinfoes"),
         "vi" | "vminfo" => ("apis/topology.corinternal.com/v1", "vminfoes"),
         "myownshell" => ("apis/my-first-operator.jgato.io/v1alpha1", "myownshells"),
         "deployment" => ("apis/apps/v1", "deployments"),
+        "replicaset" => ("apis/apps/v1", "replicasets"),
+        "endpointslice" => ("apis/discovery.k8s.io/v1", "endpointslices"),
         "event" => ("apis/events.k8s.io/v1", "events"),
         "lease" => ("apis/coordination.k8s.io/v1", "leases"),
         core => return format!("/api/v1/namespaces/{namespace}/{core}s"),

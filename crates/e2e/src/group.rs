@@ -34,8 +34,8 @@ impl<'a> Group<'a> {
 
     /// Declares the group, again if need be.
     pub fn apply(&self, spec: &Value) {
-        let manifest = vm_group(self.name(), spec).to_string();
-        self.namespace.apply(&manifest).unwrap_or_else(|failure| panic!("{failure}"));
+        let manifest = vm_group(self.name(), spec);
+        self.namespace.declare(&manifest).unwrap_or_else(|failure| panic!("{failure}"));
     }
 
     /// The vCenter that it is in.
@@ -70,23 +70,29 @@ impl<'a> Group<'a> {
     }
 
     /// Edits its spec.
-    pub fn patch(&self, spec: &Value) -> Result<String, Failure> {
-        let patch = json!({"spec": spec}).to_string();
-        self.namespace.kubectl(&["patch", "vg", self.name(), "--type=merge", "-p", &patch])
+    pub fn patch(&self, spec: &Value) -> Result<Value, Failure> {
+        self.namespace.patch("vg", self.name(), &json!({"spec": spec}))
+    }
+
+    /// Says that it is to be deleted.
+    #[track_caller]
+    pub fn begin_to_delete(&self) {
+        self.namespace.delete("vg", self.name()).unwrap_or_else(|failure| panic!("{failure}"));
     }
 
     /// Deletes it, and waits until it is gone.
     pub fn delete(&self) {
-        let deleted = self.namespace.kubectl(&["delete", "vg", self.name(), "--timeout=120s"]);
-        deleted.unwrap_or_else(|failure| panic!("{failure}\n{}", self.sandbox.dump()));
+        self.begin_to_delete();
+        self.is_gone();
     }
 
     /// Waits until it is gone, after somebody has deleted it.
     #[track_caller]
     pub fn is_gone(&self) {
-        let object = format!("vg/{}", self.name());
-        let gone = self.namespace.kubectl(&["wait", "--for=delete", &object, "--timeout=120s"]);
-        gone.unwrap_or_else(|failure| panic!("{failure}\n{}", self.sandbox.dump()));
+        eventually(self.sandbox, SOON, "the group is gone", || match self.get() {
+            Err(failure) if failure.stderr.contains("(NotFound)") => Ok(()),
+            there => Err(format!("{there:?}")),
+        });
     }
 
     /// Its status.

@@ -106,6 +106,11 @@ impl Sandbox {
         self.proxy().get(path)
     }
 
+    /// Declares an object that is in no namespace, or in that called default.
+    pub fn declare(&self, object: &Value) -> Result<Value, Failure> {
+        self.proxy().declare("default", object)
+    }
+
     /// What stands between here and the API server.
     fn proxy(&self) -> Arc<Proxy> {
         let start = || {
@@ -130,8 +135,7 @@ impl Sandbox {
     /// Makes a namespace for one test.
     #[must_use]
     pub fn namespace(&self, name: &str) -> Namespace {
-        let kubectl = self.kubectl();
-        kubectl.run(&["create", "namespace", name]).unwrap_or_else(|failure| panic!("{failure}"));
+        self.proxy().make_namespace(name).unwrap_or_else(|failure| panic!("{failure}"));
         self.existing_namespace(name)
     }
 
@@ -218,6 +222,21 @@ impl Namespace {
     /// `kubectl apply` of a manifest, or of several.
     pub fn apply(&self, manifest: &str) -> Result<String, Failure> {
         self.kubectl_with_input(&["apply", "-f", "-"], manifest)
+    }
+
+    /// Declares an object as `kubectl apply --server-side` does.
+    pub fn declare(&self, object: &Value) -> Result<Value, Failure> {
+        self.proxy.declare(&self.name, object)
+    }
+
+    /// Changes an object with a merge patch.
+    pub fn patch(&self, kind: &str, name: &str, patch: &Value) -> Result<Value, Failure> {
+        self.proxy.merge(&format!("{}/{name}", api::path(kind, &self.name)), patch)
+    }
+
+    /// Deletes an object, and waits for nothing.
+    pub fn delete(&self, kind: &str, name: &str) -> Result<Value, Failure> {
+        self.proxy.delete(&format!("{}/{name}", api::path(kind, &self.name)))
     }
 
     /// An object as the API server has it.

@@ -26,14 +26,14 @@ impl<'a> Shell<'a> {
     }
 
     /// Declares the MyOwnShell, again if need be.
-    pub fn apply(&self, spec: &Value) -> Result<String, Failure> {
+    pub fn apply(&self, spec: &Value) -> Result<Value, Failure> {
         let manifest = json!({
             "apiVersion": "my-first-operator.jgato.io/v1alpha1",
             "kind": "MyOwnShell",
             "metadata": {"name": "shell"},
             "spec": spec,
         });
-        self.namespace.apply(&manifest.to_string())
+        self.namespace.declare(&manifest)
     }
 
     /// kubectl in its namespace, which has to succeed.
@@ -45,7 +45,8 @@ impl<'a> Shell<'a> {
     /// Changes something with a merge patch, as somebody's hand does.
     #[track_caller]
     pub fn patch(&self, kind: &str, name: &str, patch: &Value) {
-        self.kubectl(&["patch", kind, name, "--type=merge", "-p", &patch.to_string()]);
+        let patched = self.namespace.patch(kind, name, patch);
+        patched.unwrap_or_else(|failure| panic!("{failure}\n{}", self.sandbox.dump()));
     }
 
     /// Waits until an object of its namespace is as wanted.
@@ -102,11 +103,9 @@ impl<'a> Shell<'a> {
     /// Waits for an event on it.
     #[track_caller]
     pub fn tells(&self, reason: &str, words: &str) {
-        let filter = format!("--field-selector=involvedObject.kind=MyOwnShell,reason={reason}");
         eventually(self.sandbox, SOON, &format!("the event {reason}: {words}"), || {
-            let events = self.namespace.kubectl(&["get", "events", &filter, "-o", "jsonpath={.items[*].message}"]);
-            let events = events.map_err(|failure| failure.to_string())?;
-            if events.contains(words) { Ok(()) } else { Err(events) }
+            let events = self.namespace.events("MyOwnShell", reason).map_err(|failure| failure.to_string())?;
+            if events.iter().any(|event| event.contains(words)) { Ok(()) } else { Err(format!("{events:?}")) }
         });
     }
 
@@ -116,13 +115,16 @@ impl<'a> Shell<'a> {
         self.kubectl(&[&["delete", object, "--timeout=60s"], flags].concat());
     }
 
-    /// Waits until there is nothing of these kinds in its namespace.
+    /// Waits until there is nothing of a shell's of these kinds in its namespace.
     #[track_caller]
-    pub fn has_no(&self, kinds: &str) {
-        eventually(self.sandbox, SOON, &format!("no {kinds}"), || {
-            let left = self.namespace.kubectl(&["get", kinds, "-l", "app=myownshell", "-o", "name"]);
-            let left = left.map_err(|failure| failure.to_string())?;
-            if left.is_empty() { Ok(()) } else { Err(left) }
-        });
+    pub fn has_no(&self, kinds: &[&str]) {
+        let is_ours = |object: &Value| object["metadata"]["labels"]["app"] == "myownshell";
+        for kind in kinds {
+            eventually(self.sandbox, SOON, &format!("no {kind}"), || {
+                let mut objects = self.namespace.list(kind).map_err(|failure| failure.to_string())?;
+                objects.retain(is_ours);
+                if objects.is_empty() { Ok(()) } else { Err(Value::from(objects).to_string()) }
+            });
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fs};
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 
 use crate::{Failure, Program, Sandbox};
@@ -67,7 +68,7 @@ impl VCenter {
         if let (Some(known), Some(more)) = (vcenter["spec"].as_object_mut(), spec.as_object()) {
             known.extend(more.clone());
         }
-        apply(sandbox, &vcenter);
+        sandbox.declare(&vcenter).unwrap_or_else(|failure| panic!("{failure}"));
     }
 
     /// Writes the Secret of a VCenter, with some password.
@@ -76,9 +77,9 @@ impl VCenter {
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {"name": name, "namespace": "default"},
-            "stringData": {"username": self.user, "password": password},
+            "data": {"username": BASE64_STANDARD.encode(&self.user), "password": BASE64_STANDARD.encode(password)},
         });
-        apply(sandbox, &secret);
+        sandbox.declare(&secret).unwrap_or_else(|failure| panic!("{failure}"));
     }
 
     /// govc, aimed at this vCenter.
@@ -147,9 +148,4 @@ impl VCenter {
             None => Ok(answer),
         }
     }
-}
-
-fn apply(sandbox: &Sandbox, manifest: &Value) {
-    let applied = sandbox.kubectl().run_with_input(&["apply", "-f", "-"], &manifest.to_string());
-    applied.unwrap_or_else(|failure| panic!("{failure}"));
 }

@@ -77,7 +77,7 @@ fn ask(namespace: &Namespace, name: &str, nodename: &str) {
         "metadata": {"name": name},
         "spec": {"nodename": nodename},
     });
-    namespace.apply(&manifest.to_string()).unwrap();
+    namespace.declare(&manifest).unwrap();
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_host_that_is_renamed_or_removed_is_no_longer_shown_under_its_name() {
         "metadata": {"name": "mine"},
         "spec": {"hostname": name},
     });
-    mine.apply(&manifest.to_string()).unwrap();
+    mine.declare(&manifest).unwrap();
     status(&mine, "ch", "mine", "found", |status| is_found(status, "Seen"));
     set_host(&name, &json!({"name": "esxi-new.rainpole.com"}));
     let lost = status(&mine, "ch", "mine", "not found", |status| is_found(status, "NotFound"));
@@ -305,7 +305,7 @@ fn two_machines_of_one_name_are_ambiguous_until_one_is_gone() {
 fn members_are_published_a_marked_one_goes_first_and_the_last_go_with_the_group() {
     let namespace = sandbox().namespace("members");
     let manifest = vm_group("web", &json!({"replicas": 2, "placement": {"hosts": ["DC0_C0_H0"]}}));
-    namespace.apply(&manifest.to_string()).unwrap();
+    namespace.declare(&manifest).unwrap();
     let published = |count: usize| -> Vec<String> {
         eventually(sandbox(), SOON, &format!("{count} members published"), || {
             let group = namespace.get("vg", "web").map_err(|failure| failure.to_string())?;

@@ -56,7 +56,7 @@ fn pod(name: &str, container: &Value) -> Value {
 }
 
 fn run(namespace: &Namespace, name: &str, container: &Value) {
-    namespace.apply(&pod(name, container).to_string()).unwrap();
+    namespace.declare(&pod(name, container)).unwrap();
     let pod = format!("pod/{name}");
     let ready = namespace.kubectl(&["wait", "--for=condition=Ready", &pod, "--timeout=60s"]);
     ready.unwrap_or_else(|failure| panic!("{failure}\n{}", namespace.kubectl(&["describe", &pod]).unwrap()));
@@ -169,7 +169,7 @@ fn an_image_is_made_of_a_folder() {
     run(&namespace, "motd", &command);
     assert_eq!(namespace.kubectl(&["exec", "motd", "--", "/bin/cat", "/etc/motd"]).unwrap(), "made of a folder\n");
 
-    namespace.apply(&pod("unknown", &json!({"image": "registry.example/unknown:v1"})).to_string()).unwrap();
+    namespace.declare(&pod("unknown", &json!({"image": "registry.example/unknown:v1"}))).unwrap();
     eventually(sandbox, SOON, "an image that isn't here is looked for nowhere else", || {
         let waiting = &namespace.get("pod", "unknown").unwrap()["status"]["containerStatuses"][0]["state"]["waiting"];
         let told = waiting["message"]
@@ -185,7 +185,7 @@ fn the_node_has_no_way_out_of_the_machine() {
     let namespace = sandbox.namespace("routes");
     let mut on_the_node = pod("routes", &shell("exec sleep 3600"));
     on_the_node["spec"]["hostNetwork"] = json!(true);
-    namespace.apply(&on_the_node.to_string()).unwrap();
+    namespace.declare(&on_the_node).unwrap();
     namespace.kubectl(&["wait", "--for=condition=Ready", "pod/routes", "--timeout=60s"]).unwrap();
     let routes = namespace.kubectl(&["exec", "routes", "--", "ip", "route"]).unwrap();
     assert!(routes.lines().count() >= 2, "{routes}");

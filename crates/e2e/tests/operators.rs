@@ -22,9 +22,8 @@ fn candidate(name: &str, sandbox: &Sandbox) -> (Operator, String) {
 /// Waits until the operator of this name holds the lease, and returns the lease.
 fn leads(name: &str, sandbox: &Sandbox) -> Value {
     eventually(sandbox, SOON, &format!("{name} holds the lease"), || {
-        let shown =
-            sandbox.kubectl().run(&["get", "lease", LEASE, "-o", "json"]).map_err(|failure| failure.to_string())?;
-        let lease: Value = serde_json::from_str(&shown).unwrap();
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/default/leases/{LEASE}");
+        let lease = sandbox.get(&path).map_err(|failure| failure.to_string())?;
         let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
         if holder.starts_with(&format!("{name}_")) { Ok(lease) } else { Err(format!("{holder:?} holds it")) }
     })
@@ -57,7 +56,7 @@ fn runs_with(replicas: usize, namespace: &Namespace, sandbox: &Sandbox) {
 
 fn create_group(namespace: &Namespace) {
     let manifest = vm_group("web", &json!({"replicas": 1}));
-    namespace.apply(&manifest.to_string()).unwrap();
+    namespace.declare(&manifest).unwrap();
 }
 
 #[test]

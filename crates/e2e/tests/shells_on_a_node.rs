@@ -35,9 +35,9 @@ fn runs(shell: &Shell, size: usize) -> Vec<String> {
         status["readyReplicas"] == size && pods == size && status["conditions"][0]["status"] == "True"
     });
     eventually(shell.sandbox, SOON, &format!("{size} pods, all Running"), || {
-        let phases = shell.kubectl(&["get", "pods", "-o", "jsonpath={.items[*].status.phase}"]);
-        let all: Vec<_> = phases.split_whitespace().collect();
-        if all == vec!["Running"; size] { Ok(()) } else { Err(phases) }
+        let pods = shell.namespace.list("pod").map_err(|failure| failure.to_string())?;
+        let phases: Vec<_> = pods.iter().map(|pod| &pod["status"]["phase"]).collect();
+        if phases == vec!["Running"; size] { Ok(()) } else { Err(format!("{phases:?}")) }
     });
     status["pods"].as_array().unwrap().iter().map(|pod| pod["exec"].as_str().unwrap().to_owned()).collect()
 }
@@ -77,7 +77,7 @@ fn the_seeds_walk_through_ends_as_it_says() {
     shell.deployment("another", |deployment| deployment["metadata"]["uid"] != before["metadata"]["uid"]);
     runs(&shell, 1);
     shell.delete("myownshell/shell", &[]);
-    shell.has_no("deployments,replicasets,pods");
+    shell.has_no(&["deployment", "replicaset", "pod"]);
 }
 
 #[test]

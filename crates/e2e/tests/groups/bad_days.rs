@@ -63,7 +63,7 @@ fn a_group_deleted_while_vcenter_is_away_waits_and_says_so_or_is_given_up_on_req
     let kept = given_up.runs_with(1);
     vcenter.control("POST", "/outage", &json!({"for": "600s"})).unwrap();
     for group in [&waits, &given_up] {
-        group.namespace.kubectl(&["delete", "vg", group.name(), "--wait=false"]).unwrap();
+        group.begin_to_delete();
         eventually(sandbox, SOON, "it waits for vCenter", || {
             let status = group.status()?;
             let stalled = &status["conditions"][2];

@@ -59,7 +59,7 @@ fn an_operator_killed_at_any_change_makes_no_machine_twice_and_leaves_none_behin
         group.patch(&json!({"extraConfig": {"key": "new"}})).unwrap();
         hit |= killed_at(sandbox, n, &|| settled(&group, "new"));
         rest_is_done(&group, "new");
-        group.namespace.kubectl(&["delete", "vg", group.name(), "--wait=false"]).unwrap();
+        group.begin_to_delete();
         hit |= killed_at(sandbox, n, &|| group.get().is_err());
         let _operator = Operator::start(sandbox, sandbox.vcenter()).unwrap();
         group.is_gone();

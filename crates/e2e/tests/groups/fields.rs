@@ -45,7 +45,7 @@ fn guests_get_their_user_data_and_metadata_filled_in_and_machines_their_further_
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "boot"},
         "stringData": {"user-data": "#cloud-config\nhostname: {{name}}\n"},
     });
-    group.namespace.apply(&secret.to_string()).unwrap();
+    group.namespace.declare(&secret).unwrap();
     let machine = group.runs_with(1).remove(0);
     let name = machine.rsplit('/').next().unwrap();
     let keys = extra_config(&group, &machine);

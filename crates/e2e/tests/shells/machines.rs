@@ -74,7 +74,7 @@ fn shells_find_the_machines_of_a_group_as_it_scales() {
     finds(&shell, &BTreeMap::new());
     shell.patch("myownshell", "shell", &json!({"spec": {"vmGroupRef": null}}));
     shell.is_stalled("NotStalled");
-    shell.has_no("configmaps,services,endpointslices");
+    shell.has_no(&["configmap", "service", "endpointslice"]);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_group_that_comes_after_its_shells_is_found() {
     let shell = Shell::create(sandbox(), "early", &json!({"size": 1, "vmGroupRef": {"name": "late"}}));
     shell.is_stalled("NoVmGroup");
     shell.has_replicas(1);
-    shell.namespace.apply(&vm_group("late", &json!({"replicas": 0})).to_string()).unwrap();
+    shell.namespace.declare(&vm_group("late", &json!({"replicas": 0}))).unwrap();
     shell.is_stalled("NotStalled");
     shell.delete("vg/late", &[]);
     shell.is_stalled("NoVmGroup");

@@ -28,7 +28,7 @@ fn create(namespace: &Namespace, name: &str, vcenter: Option<&str>) {
     if let Some(vcenter) = vcenter {
         spec["vcenter"] = json!(vcenter);
     }
-    namespace.apply(&vm_group(name, &spec).to_string()).unwrap();
+    namespace.declare(&vm_group(name, &spec)).unwrap();
 }
 
 fn says(namespace: &Namespace, name: &str, reason: &str, words: &str) {

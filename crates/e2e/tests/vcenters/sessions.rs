@@ -36,7 +36,7 @@ fn a_vcenter_that_is_away_hurts_its_own_groups_only_and_is_back_at_once() {
     let namespace = sandbox().namespace("away");
     let create = |name: &str, vcenter: &str| {
         let spec = json!({"replicas": 1, "vcenter": vcenter});
-        namespace.apply(&vm_group(name, &spec).to_string()).unwrap();
+        namespace.declare(&vm_group(name, &spec)).unwrap();
     };
     let runs = |name: &str| {
         eventually(sandbox(), SOON, &format!("{name} runs"), || {
@@ -112,7 +112,7 @@ fn of_five_vcenters_one_is_down_and_the_groups_of_the_others_are_made() {
     labs[4].control("POST", "/outage", &json!({"for": "1h"}));
     for lab in &labs {
         let spec = json!({"replicas": 1, "vcenter": lab.name});
-        namespace.apply(&vm_group(&lab.name, &spec).to_string()).unwrap();
+        namespace.declare(&vm_group(&lab.name, &spec)).unwrap();
     }
     let is = |lab: &Declared, phase: &str, machines: u64| {
         eventually(sandbox(), SOON, &format!("{} is {phase} with {machines}", lab.name), || {
