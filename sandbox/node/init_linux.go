@@ -18,7 +18,7 @@ import (
 // Init is the program of the node's first process: all others of the node are its children, and end with it.
 func Init(args []string) int {
 	log.SetFlags(log.Ltime | log.Lmicroseconds)
-	n := first{processes: processes{names: map[int]string{}}}
+	n := first{processes: processes{byPID: map[int]*process{}}}
 	f := flag.NewFlagSet("node-init", flag.ExitOnError)
 	f.StringVar(&n.dir, "dir", "", "the sandbox's `folder`")
 	f.IntVar(&n.place.Number, "place", 0, "the node's place")
@@ -105,7 +105,7 @@ func (n *first) run() error {
 	if err := n.serveImages(filepath.Join(state, "images")); err != nil {
 		return err
 	}
-	if err := n.start("containerd", "containerd", "--config="+c.Etc+"/containerd.toml"); err != nil {
+	if err := n.start(&process{name: "containerd", program: "containerd", lives: 1, args: []string{"--config=" + c.Etc + "/containerd.toml"}}); err != nil {
 		return err
 	}
 	if _, err := fmt.Println(upWord); err != nil {

@@ -80,6 +80,15 @@ impl<'a> Group<'a> {
         self.namespace.delete("vg", self.name()).unwrap_or_else(|failure| panic!("{failure}"));
     }
 
+    /// Destroys a machine, as somebody does in vCenter. govc powers it off first, and the operator may be faster to power it on
+    /// again.
+    #[track_caller]
+    pub fn loses(&self, machine: &str) {
+        eventually(self.sandbox, SOON, &format!("{machine} is destroyed"), || {
+            self.vcenter().govc(&["vm.destroy", machine]).map_err(|failure| failure.to_string())
+        });
+    }
+
     /// Deletes it, and waits until it is gone.
     pub fn delete(&self) {
         self.begin_to_delete();

@@ -194,6 +194,7 @@ fn figures_are_written_when_they_move_far_and_not_when_they_tremble() {
     let path = "/DC0/host/DC0_C0/DC0_C0_H3";
     // Then no machine of other tests comes to it, which would be a fact, and figures come with facts.
     vcenter().govc(&["host.maintenance.enter", path]).unwrap();
+    status(&hosts, "ch", "dc0-c0-h3", "in maintenance", |status| status["inMaintenance"] == true);
     let total = number(path, "summary.hardware.numCpuCores") * number(path, "summary.hardware.cpuMhz");
     set_host("DC0_C0_H3", &json!({"cpuMHz": 2000}));
     status(&hosts, "ch", "dc0-c0-h3", "a far move", |status| status["freeCPU"] == total - 2000);

@@ -162,6 +162,19 @@ fn a_service_is_reached_from_pods_and_from_the_machine() {
 }
 
 #[test]
+fn a_proxy_that_ends_is_started_again() {
+    let Some(sandbox) = sandbox() else { return };
+    let running = || process::of_program(sandbox.dir(), "kube-proxy");
+    let before = running();
+    assert_eq!(before.len(), 1, "{:?}", process::of_folder(sandbox.dir()));
+    process::signal(before[0], "KILL");
+    eventually(sandbox, SOON, "another one runs", || {
+        let after = running();
+        if after.len() == 1 && after != before { Ok(()) } else { Err(format!("{before:?}, then {after:?}")) }
+    });
+}
+
+#[test]
 fn an_image_is_made_of_a_folder() {
     let Some(sandbox) = sandbox() else { return };
     let namespace = restricted(sandbox, "images");

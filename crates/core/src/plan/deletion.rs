@@ -1,13 +1,21 @@
 //! The end of a group.
 
+use std::time::Duration;
+
 use super::{Action, Draft, census::Census, upkeep};
 use crate::group::{DeletionPolicy, Folder, Power};
+
+/// A clone that nobody remembers is looked at again after this long: its end may be told to nobody.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Brings a group to the end that its policy says, and says whether it is there.
 ///
 /// Nothing ends while a clone may still be on its way: its machine would appear after its group has gone.
 pub(super) fn plan(policy: DeletionPolicy, census: &Census<'_>, draft: &mut Draft) -> bool {
     let none_on_their_way = census.observed.cloning.is_empty() && !census.observed.unknown_clones;
+    if census.observed.unknown_clones {
+        draft.wake_at(census.now + LOOK_AGAIN);
+    }
     let members = &census.observed.members;
     match policy {
         DeletionPolicy::Retain => none_on_their_way,
@@ -36,6 +44,39 @@ fn remove_folder(census: &Census<'_>, draft: &mut Draft) -> bool {
         Folder::Empty => {
             draft.actions.push(Action::DestroyFolder);
             false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use serde_json::json;
+
+    use crate::{
+        desired::tests::desired,
+        group::{DeletionPolicy, Desired, Folder, Observed, Timestamp},
+        plan::plan,
+    };
+
+    #[test]
+    fn a_group_that_waits_for_a_clone_that_nobody_remembers_looks_again_by_itself() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut observed = Observed {
+            folder: Folder::Absent,
+            members: Vec::new(),
+            cloning: BTreeSet::new(),
+            unknown_clones: true,
+            failed: BTreeMap::new(),
+        };
+        for policy in [DeletionPolicy::Delete, DeletionPolicy::PowerOff, DeletionPolicy::Retain] {
+            let going = Desired { deletion: Some(policy), ..desired(&json!({"replicas": 0})) };
+            observed.unknown_clones = true;
+            let waiting = plan(&going, &observed, now);
+            assert!(!waiting.settled && waiting.wake.is_some(), "{waiting:?}");
+            observed.unknown_clones = false;
+            assert!(plan(&going, &observed, now).settled);
         }
     }
 }

@@ -91,11 +91,25 @@ impl History {
             self.operators[index].learn(&ended, self.world.now);
             self.operators[index].tidy(&self.world);
             let plan = self.plan(index);
+            self.check_word(index, &plan);
             for action in &plan.actions {
                 self.act(index, action);
             }
         }
         self.check_slots();
+    }
+
+    /// What is said to be as declared is so; and where nothing is done, something will tell when to plan again.
+    fn check_word(&self, index: usize, plan: &Plan) {
+        if self.stale.is_some() {
+            return;
+        }
+        if plan.settled {
+            self.check_end();
+        } else if plan.actions.is_empty() && plan.wake.is_none() {
+            let is_told = self.desired.paused || self.operators[index].is_told_of_more(&self.world);
+            assert!(is_told, "nobody would plan again: {:?} with {:#?}", self.desired, self.world);
+        }
     }
 
     fn plan(&self, index: usize) -> Plan {

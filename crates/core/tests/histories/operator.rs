@@ -13,7 +13,7 @@ use drover_core::{
 
 use super::{
     chance::Chance,
-    world::{Outcome, TaskId, Time, Work, World},
+    world::{Machine, Outcome, Task, TaskId, Time, Work, World},
 };
 
 /// What is lost in a crash.
@@ -40,7 +40,7 @@ impl Memory {
     /// The group as the operator sees it. `world` is what its mirror shows; what it has submitted it knows by itself.
     pub fn observe(&self, world: &World) -> Observed {
         let busy: BTreeSet<_> = self.tasks.values().collect();
-        let member = |(machine, slot, revision): (&super::world::Machine, Slot, _)| Member {
+        let member = |(machine, slot, revision): (&Machine, Slot, _)| Member {
             id: machine.id.clone(),
             slot,
             revision,
@@ -72,6 +72,14 @@ impl Memory {
             cloning: known,
             failed: self.failed.iter().map(|(slot, time)| (*slot, timestamp(*time))).collect(),
         }
+    }
+
+    /// Whether something is on its way that its mirror will tell of: the end of a task on a machine, or of its own, or a guest
+    /// that is up or down.
+    pub fn is_told_of_more(&self, world: &World) -> bool {
+        let is_told = |task: &Task| !matches!(task.work, Work::Clone { .. }) || self.clones.contains_key(&task.id);
+        let changes = |machine: &Machine| machine.ready_at > world.now || machine.off_at.is_some();
+        world.tasks.iter().any(is_told) || world.machines.values().any(changes)
     }
 
     /// Submits what a plan says.

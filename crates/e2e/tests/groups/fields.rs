@@ -230,7 +230,7 @@ fn with_on_delete_a_machine_changes_only_when_somebody_removes_it() {
             Err(status.to_string())
         }
     });
-    group.vcenter().govc(&["vm.destroy", &old[0]]).unwrap();
+    group.loses(&old[0]);
     eventually(group.sandbox, SOON, "the one that was removed is there anew", || {
         let status = group.status()?;
         if status["updatedReplicas"] == 1 && status["readyReplicas"] == 2 { Ok(()) } else { Err(status.to_string()) }

@@ -1,8 +1,6 @@
 //! Groups of machines, declared with kubectl and seen with govc.
 
-mod bad_days;
 mod commands;
-mod crashes;
 mod drift;
 mod fields;
 

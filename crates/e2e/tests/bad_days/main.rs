@@ -1,11 +1,29 @@
-//! vCenter and the API server on their bad days.
+//! Bad days: of vCenter, of the API server, and of the operator itself.
 
-use std::{thread, time::Duration};
+mod crashes;
 
-use drover_e2e::{Group, Operator, SOON, eventually, process};
-use serde_json::json;
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
 
-use crate::crashes::lonely;
+use drover_e2e::{Group, Operator, SOON, Sandbox, eventually, process};
+use serde_json::{Value, json};
+
+/// A sandbox in which nobody else's operator is, for one test at a time.
+fn lonely() -> (&'static Sandbox, MutexGuard<'static, ()>) {
+    static TURN: Mutex<()> = Mutex::new(());
+    static SANDBOX: std::sync::OnceLock<Sandbox> = std::sync::OnceLock::new();
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let sandbox = SANDBOX.get_or_init(|| {
+        let sandbox = Sandbox::start("lonely", &["--clone-delay=200ms"]).unwrap();
+        sandbox.install_kinds();
+        sandbox
+    });
+    sandbox.vcenter().control("DELETE", "/rules", &Value::Null).unwrap();
+    (sandbox, turn)
+}
 
 #[test]
 fn with_a_fifth_of_all_calls_and_tasks_failing_the_world_is_exact_in_the_end() {

@@ -1,27 +1,11 @@
 //! An operator that is killed, wherever it is, loses nothing and doubles nothing.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    thread,
-    time::Duration,
-};
+use std::{thread, time::Duration};
 
 use drover_e2e::{Group, Operator, SOON, Sandbox, eventually};
 use serde_json::{Value, json};
 
-/// A sandbox in which nobody else's operator is, for one test at a time.
-pub fn lonely() -> (&'static Sandbox, MutexGuard<'static, ()>) {
-    static TURN: Mutex<()> = Mutex::new(());
-    static SANDBOX: std::sync::OnceLock<Sandbox> = std::sync::OnceLock::new();
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let sandbox = SANDBOX.get_or_init(|| {
-        let sandbox = Sandbox::start("lonely", &["--clone-delay=200ms"]).unwrap();
-        sandbox.install_kinds();
-        sandbox
-    });
-    sandbox.vcenter().control("DELETE", "/rules", &Value::Null).unwrap();
-    (sandbox, turn)
-}
+use crate::lonely;
 
 /// All that an operator changes in vCenter.
 const CHANGES: &str = "CreateFolder,CloneVM_Task,PowerOnVM_Task,PowerOffVM_Task,ReconfigVM_Task,Destroy_Task";
