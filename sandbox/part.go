@@ -43,7 +43,8 @@ func startReporting(dir, name, program string, args ...string) (*part, io.Reader
 func newPart(dir, name, program string, args ...string) *part {
 	p := &part{name: name, log: filepath.Join(dir, "log", name+".log"), cmd: command(program, args...), ended: make(chan struct{})}
 	p.cmd.Dir = dir
-	p.cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"))
+	// Memory is cheaper here than the time to tidy it up.
+	p.cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"), "GOGC=400")
 	p.cmd.SysProcAttr = dieWithParent()
 	return p
 }

@@ -197,11 +197,11 @@ fn figures_are_written_when_they_move_far_and_not_when_they_tremble() {
     status(&hosts, "ch", "dc0-c0-h3", "in maintenance", |status| status["inMaintenance"] == true);
     let total = number(path, "summary.hardware.numCpuCores") * number(path, "summary.hardware.cpuMhz");
     set_host("DC0_C0_H3", &json!({"cpuMHz": 2000}));
-    status(&hosts, "ch", "dc0-c0-h3", "a far move", |status| status["freeCPU"] == total - 2000);
+    let before = status(&hosts, "ch", "dc0-c0-h3", "a far move", |status| status["freeCPU"] == total - 2000);
     set_host("DC0_C0_H3", &json!({"cpuMHz": 2100}));
     thread::sleep(Duration::from_secs(3));
-    let shown = hosts.get("ch", "dc0-c0-h3").unwrap();
-    assert_eq!(shown["status"]["freeCPU"], total - 2000, "a small move waits for the minute to pass");
+    let after = &hosts.get("ch", "dc0-c0-h3").unwrap()["status"];
+    assert_eq!(after["freeCPU"], total - 2000, "a small move waits for the minute to pass: {before}, then {after}");
     vcenter().govc(&["host.maintenance.exit", path]).unwrap();
     status(&hosts, "ch", "dc0-c0-h3", "figures that come with a fact", |status| {
         status["freeCPU"] == total - 2100 && condition(status, "Healthy").0 == "True"

@@ -212,40 +212,44 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Turn {
         }
         Err(unusable) => return stuck(trouble_of(&unusable), look_again(&unusable)),
     };
-    let mut decision = decide(site, group, desired, &found);
-    let mut trouble = Trouble::None;
+    let mut decision = decide(site, group, desired, &found, Search::ToCome);
     if decision.lacks_source {
-        match find_source(site, group, &found).await {
-            Ok(source) => {
-                found.source = Some(source);
-                remember(site, group, desired, &found);
-                decision = decide(site, group, desired, &found);
-            }
+        let sought = find_source(site, group, &found).await.map(|source| found.source = Some(source));
+        decision = decide(site, group, desired, &found, Search::Over);
+        match sought {
+            Ok(()) => remember(site, group, desired, &found),
             Err(unusable) => {
-                trouble = trouble_of(&unusable);
+                decision.trouble = trouble_of(&unusable);
                 decision.wake = decision.wake.min(look_again(&unusable));
             }
         }
     }
     works::start_what_may(site.live);
-    let Decision { plan, observed, wake, trouble: met, .. } = decision;
-    if trouble == Trouble::None {
-        trouble = met;
-    }
+    let Decision { plan, observed, wake, trouble, .. } = decision;
     Turn { plan, observed: Some(observed), trouble, wake }
+}
+
+/// Whether what machines are cloned from has been looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Search {
+    ToCome,
+    Over,
 }
 
 struct Decision {
     plan: Plan,
     observed: Observed,
-    /// Machines are to be cloned, and what from has not been looked for.
+    /// Machines are to be cloned, and what from is not known.
     lacks_source: bool,
     wake: Duration,
     trouble: Trouble,
 }
 
 /// Plans from what is true now, and puts the plan's actions in place of the last one's.
-fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) -> Decision {
+///
+/// Not so while what to clone from is still to be looked for: what is begun meanwhile would be missing from the plan that
+/// follows, and nobody would be told of it.
+fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found, search: Search) -> Decision {
     let live = site.live;
     let now = Timestamp::now();
     let mut works = live.works();
@@ -297,7 +301,9 @@ fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) ->
         source: found.source.clone(),
         extra_config: group.spec.extra_config.clone(),
     };
-    works.order(scene, &orders);
+    if !lacks_source || search == Search::Over {
+        works.order(scene, &orders);
+    }
     Decision { plan, observed, lacks_source, wake: until(wake, now), trouble }
 }
 
