@@ -18,7 +18,8 @@ unformatted=$(gofmt -l sandbox)
 
 say "clippy and vet"
 cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
-(cd sandbox && go vet ./...)
+# shellcheck disable=SC2086
+(cd sandbox && go vet ${GO_FLAGS-} ./...)
 
 say "generated files"
 generated=$(mktemp -d)
