@@ -19,8 +19,9 @@ SANDBOX_LDFLAGS = -s -w $(VERSION_VAR).gitVersion=v$(KUBERNETES) \
 	$(VERSION_VAR).gitMajor=$(word 1,$(subst ., ,$(KUBERNETES))) $(VERSION_VAR).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))
 # What is not linked in is not made: nobody debugs the sandbox's parts.
 export GO_FLAGS := -gcflags=all=-dwarf=false
-GO_BUILD = go build $(GO_FLAGS) -ldflags '$(SANDBOX_LDFLAGS)' -o bin/
 
+# The sandbox is three binaries, of which one stands for all: it goes if another can't be made.
+.DELETE_ON_ERROR:
 .PHONY: help build demo test bench fuzz lint manifests
 
 help: ## list what can be made
@@ -33,7 +34,7 @@ build: $(SANDBOX) ## build drover (target/release/drover) and the sandbox
 $(SANDBOX): $(SANDBOX_SOURCES)
 	@command -v go >/dev/null || { echo "make: Go is needed to build the sandbox: install the version that sandbox/go.mod names, or a later one" >&2; exit 2; }
 	@echo "make: building the sandbox of real parts; the first time takes about 8 minutes, later ones half of one"
-	@cd sandbox && export GOGC=400 && $(GO_BUILD) ./kubectl ./kubernetes && $(GO_BUILD) .
+	@cd sandbox && GOGC=400 go build $(GO_FLAGS) -ldflags '$(SANDBOX_LDFLAGS)' -o bin/ . ./kubectl ./kubernetes
 
 demo: build ## show the main job on a sandbox, until Ctrl-C
 	@hack/demo.sh
