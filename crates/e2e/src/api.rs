@@ -15,6 +15,9 @@ use crate::{Failure, Program};
 /// How long the proxy has to say where it listens.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long an answer may be, in bytes.
+const MOST: u64 = 100_000_000;
+
 /// A running `kubectl proxy`, ended when dropped.
 #[derive(Debug)]
 pub(crate) struct Proxy {
@@ -48,6 +51,11 @@ impl Proxy {
 
     /// What is at a path such as `/api/v1/namespaces`.
     pub(crate) fn get(&self, path: &str) -> Result<Value, Failure> {
+        Ok(serde_json::from_str(&self.text(path)?).expect("the API server answers in JSON"))
+    }
+
+    /// The same as it is sent.
+    pub(crate) fn text(&self, path: &str) -> Result<String, Failure> {
         self.send("GET", path, "application/json", "")
     }
 
@@ -56,26 +64,31 @@ impl Proxy {
         let word = |value: &Value| value.as_str().expect("an object has a kind and a name").to_owned();
         let (kind, name) = (word(&object["kind"]).to_lowercase(), word(&object["metadata"]["name"]));
         let path = format!("{}/{name}?fieldManager=e2e&force=true&fieldValidation=Strict", path(&kind, namespace));
-        self.send("PATCH", &path, "application/apply-patch+yaml", &object.to_string())
+        self.change("PATCH", &path, "application/apply-patch+yaml", object)
     }
 
     /// Changes an object with a merge patch.
     pub(crate) fn merge(&self, path: &str, change: &Value) -> Result<Value, Failure> {
-        self.send("PATCH", path, "application/merge-patch+json", &change.to_string())
+        self.change("PATCH", path, "application/merge-patch+json", change)
     }
 
     /// Deletes an object, and waits for nothing.
     pub(crate) fn delete(&self, path: &str) -> Result<Value, Failure> {
-        self.send("DELETE", path, "application/json", "")
+        self.change("DELETE", path, "application/json", &json!({}))
     }
 
     /// Makes a namespace.
     pub(crate) fn make_namespace(&self, name: &str) -> Result<Value, Failure> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        self.send("POST", "/api/v1/namespaces", "application/json", &namespace.to_string())
+        self.change("POST", "/api/v1/namespaces", "application/json", &namespace)
     }
 
-    fn send(&self, method: &str, path: &str, content: &str, body: &str) -> Result<Value, Failure> {
+    fn change(&self, method: &str, path: &str, content: &str, body: &Value) -> Result<Value, Failure> {
+        let answer = self.send(method, path, content, &body.to_string())?;
+        Ok(serde_json::from_str(&answer).expect("the API server answers in JSON"))
+    }
+
+    fn send(&self, method: &str, path: &str, content: &str, body: &str) -> Result<String, Failure> {
         let failure = |stderr: String| Failure { command: format!("{method} {path}"), code: None, stderr };
         let request = ureq::http::Request::builder().method(method).uri(format!("http://{}{path}", self.address));
         let request = request.header("Content-Type", content).body(body.to_owned());
@@ -83,10 +96,13 @@ impl Proxy {
         let agent: ureq::Agent =
             ureq::Agent::config_builder().http_status_as_error(false).allow_non_standard_methods(true).build().into();
         let mut answer = agent.run(request).map_err(|error| failure(error.to_string()))?;
-        let body: Value = answer.body_mut().read_json().map_err(|error| failure(error.to_string()))?;
-        if answer.status().is_success() {
+        let status = answer.status();
+        let body = answer.body_mut().with_config().limit(MOST).read_to_string();
+        let body = body.map_err(|error| failure(error.to_string()))?;
+        if status.is_success() {
             return Ok(body);
         }
+        let body: Value = serde_json::from_str(&body).unwrap_or_default();
         let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
         Err(failure(format!("Error from server ({}): {}", text("reason"), text("message"))))
     }

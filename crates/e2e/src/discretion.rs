@@ -44,8 +44,8 @@ impl Discretion {
         }
         for path in WRITTEN {
             // Not every sandbox has every kind.
-            if let Ok(shown) = self.proxy.get(path) {
-                self.assert_of(path, &shown.to_string());
+            if let Ok(shown) = self.proxy.text(path) {
+                self.assert_of(path, &shown);
             }
         }
     }

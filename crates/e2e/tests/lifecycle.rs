@@ -21,19 +21,6 @@ fn down(dir: &Path) -> Result<String, Failure> {
 }
 
 #[test]
-fn every_process_ends_with_the_owner_and_until_then_the_folder_is_in_use() {
-    let dir = Sandbox::folder("owner");
-    let mut owner = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
-    up(&dir, &["--owner", &owner.id().to_string()]).unwrap();
-    let sandbox = Sandbox::at(dir.clone());
-    assert_is_refused(&dir, &[], "a sandbox runs in");
-    assert!(sandbox.kubectl().run(&["get", "namespaces"]).is_ok(), "the one in use is untouched");
-    owner.kill().unwrap();
-    process::assert_all_end(&dir);
-    owner.wait().unwrap();
-}
-
-#[test]
 fn every_process_ends_with_the_supervisor_or_with_down_and_only_the_logs_stay() {
     let dir = Sandbox::folder("supervisor");
     up(&dir, &[]).unwrap();
@@ -63,19 +50,27 @@ fn nothing_runs_on_when_up_is_interrupted() {
 }
 
 #[test]
-fn two_sandboxes_run_side_by_side() {
+fn two_sandboxes_run_side_by_side_each_in_a_folder_of_its_own_and_one_ends_with_its_owner() {
+    let mut owner = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+    let id = owner.id().to_string();
     let (one, two) = thread::scope(|scope| {
-        let one = scope.spawn(|| Sandbox::start("side-one", &[]).unwrap());
+        let one = scope.spawn(|| Sandbox::start("side-one", &["--owner", &id]).unwrap());
         let two = scope.spawn(|| Sandbox::start("side-two", &["--vcenters=2", "--hosts=2"]).unwrap());
         (one.join().unwrap(), two.join().unwrap())
     });
     let _namespace = one.namespace("only-here");
-    assert!(one.kubectl().run(&["get", "namespace", "only-here"]).is_ok());
     assert!(two.kubectl().run(&["get", "namespace", "only-here"]).is_err());
     for vcenter in [one.vcenter(), two.vcenter(), &two.own_vcenter()] {
         assert_eq!(vcenter.machines(), ["/DC0/vm/vm-operator/vm-operator-template"]);
     }
     assert_eq!(two.vcenter().govc(&["find", "/", "-type", "h"]).unwrap().lines().count(), 2);
+
+    assert_is_refused(one.dir(), &[], "a sandbox runs in");
+    assert!(one.kubectl().run(&["get", "namespace", "only-here"]).is_ok(), "the one in use is untouched");
+    owner.kill().unwrap();
+    process::assert_all_end(one.dir());
+    owner.wait().unwrap();
+    assert!(two.kubectl().run(&["get", "namespaces"]).is_ok(), "the other one has another owner");
 }
 
 #[test]
