@@ -16,7 +16,7 @@ echo "make: building the tests; the first time takes about 5 minutes"
 "${MAKE:-make}" sandbox/bin/sandbox &
 cargo test --workspace --locked --no-run --quiet &
 for _ in 1 2; do
-  wait -n || { code=$?; kill $(jobs -p) 2>/dev/null; exit $code; }
+  wait -n || { code=$?; jobs -p | xargs -r kill; exit $code; }
 done
 # Each program of tests: its path, and the folder of its crate.
 cargo test --workspace --locked --no-run --quiet --message-format=json |
