@@ -120,7 +120,7 @@ pub(crate) mod tests {
         group
     }
 
-    pub fn desired(spec: &serde_json::Value) -> Desired {
+    pub(crate) fn desired(spec: &serde_json::Value) -> Desired {
         Desired::of(&group(spec)).unwrap()
     }
 

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why nothing could be checked, or what came of it.
 #[derive(Debug, thiserror::Error)]
-pub enum CheckError {
+pub(crate) enum CheckError {
     #[error(transparent)]
     Manifest(#[from] BadManifest),
     #[error(transparent)]
@@ -44,7 +44,7 @@ pub enum CheckError {
 }
 
 /// Checks the vCenters that there are, and the groups of a manifest, or else those of the cluster.
-pub async fn check(file: Option<&Path>, insecure: bool) -> Result<(), CheckError> {
+pub(crate) async fn check(file: Option<&Path>, insecure: bool) -> Result<(), CheckError> {
     let manifest = file.map(Manifest::read).transpose()?.unwrap_or_default();
     let mut scout = Scout::find(insecure, manifest.vcenters, manifest.secrets).await?;
     if scout.connections.is_empty() {

@@ -12,7 +12,7 @@ use vim25::{
 
 /// Where a vCenter is, who logs in, and which certificate is believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub(crate) struct Connection {
     pub endpoint: Endpoint,
     pub credentials: Credentials,
     pub trust: Trust,
@@ -20,7 +20,7 @@ pub struct Connection {
 
 /// What is wrong with the environment, and what to set.
 #[derive(Debug, thiserror::Error)]
-pub enum BadEnvironment {
+pub(crate) enum BadEnvironment {
     #[error("{0} is not set: with VC_HOST, VC_USER and VC_PASS are needed too (or their GOVMOMI_ names)")]
     Missing(&'static str),
     #[error("VC_HOST: {0}")]
@@ -31,7 +31,7 @@ pub enum BadEnvironment {
 
 /// Why a VCenter can't be connected to as it is declared, as a sentence that names the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadDeclaration {
+pub(crate) enum BadDeclaration {
     #[error("spec.server: {0}")]
     Server(#[from] BadEndpoint),
     #[error("spec.tls.thumbprint: {0}")]
@@ -50,19 +50,19 @@ pub enum BadDeclaration {
 
 impl Connection {
     /// A client that has not said anything yet.
-    pub fn client(&self, observer: Option<Observer>) -> Result<Client, BadTrust> {
+    pub(crate) fn client(&self, observer: Option<Observer>) -> Result<Client, BadTrust> {
         let user_agent = concat!("drover/", env!("CARGO_PKG_VERSION")).to_owned();
         let settings = Settings { trust: self.trust.clone(), user_agent, observer, ..Settings::default() };
         Client::new(self.endpoint.clone(), self.credentials.clone(), settings)
     }
 
     /// Whether two differ in nothing but who logs in.
-    pub fn leads_where(&self, other: &Self) -> bool {
+    pub(crate) fn leads_where(&self, other: &Self) -> bool {
         self.endpoint == other.endpoint && self.trust == other.trust
     }
 
     /// The vCenter that the environment names, if it names one.
-    pub fn of_environment(insecure: bool) -> Result<Option<Self>, BadEnvironment> {
+    pub(crate) fn of_environment(insecure: bool) -> Result<Option<Self>, BadEnvironment> {
         let Some(host) = either("VC_HOST", "GOVMOMI_URL") else { return Ok(None) };
         let endpoint: Endpoint = host.parse()?;
         let user = either("VC_USER", "GOVMOMI_USERNAME");
@@ -82,7 +82,7 @@ impl Connection {
     }
 
     /// What a VCenter declares. `secret` is the one that it names.
-    pub fn declared(spec: &VCenterSpec, secret: Option<&Secret>) -> Result<Self, BadDeclaration> {
+    pub(crate) fn declared(spec: &VCenterSpec, secret: Option<&Secret>) -> Result<Self, BadDeclaration> {
         let endpoint = spec.server.parse()?;
         let trust = trust(&spec.tls)?;
         let reference = format!("{}/{}", spec.credentials_secret_ref.namespace, spec.credentials_secret_ref.name);

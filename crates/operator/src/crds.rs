@@ -8,7 +8,7 @@ use std::{
 
 /// Why the definitions could not be written out.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     #[error("writing {0}: {1}")]
     File(PathBuf, io::Error),
     #[error("printing the custom resource definitions: {0}")]
@@ -18,7 +18,7 @@ pub enum Error {
 }
 
 /// Prints all definitions as one YAML stream.
-pub fn print() -> Result<(), Error> {
+pub(crate) fn print() -> Result<(), Error> {
     let mut out = io::stdout().lock();
     for crd in drover_api::crds() {
         write!(out, "---\n{}", serde_saphyr::to_string(&crd)?)?;
@@ -27,7 +27,7 @@ pub fn print() -> Result<(), Error> {
 }
 
 /// Writes each definition into a file of its own, named as kubebuilder names it.
-pub fn write(dir: &Path) -> Result<(), Error> {
+pub(crate) fn write(dir: &Path) -> Result<(), Error> {
     fs::create_dir_all(dir).map_err(|error| Error::File(dir.into(), error))?;
     for crd in drover_api::crds() {
         let path = dir.join(format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural));

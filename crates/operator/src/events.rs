@@ -13,7 +13,7 @@ use tracing::warn;
 const MANAGER: &str = "drover";
 
 /// Tells what there is to tell of an object. Nobody waits for it, and what can't be told now is told by the status too.
-pub fn tell<K: Resource<DynamicType = ()>>(kube: &Client, about: &K, news: &[News]) {
+pub(crate) fn tell<K: Resource<DynamicType = ()>>(kube: &Client, about: &K, news: &[News]) {
     // Events of what is in no namespace are kept in this one.
     let namespace = about.namespace().unwrap_or_else(|| "default".to_owned());
     let events: Api<Event> = Api::namespaced(kube.clone(), &namespace);

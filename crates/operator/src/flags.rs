@@ -6,7 +6,7 @@ use crate::serve::{Address, BadAddress};
 
 /// How the operator is to run.
 #[derive(Args, Debug)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Connect to vCenter without checking its certificate: anybody on the way can read the password.
     #[arg(
         long,
@@ -40,13 +40,13 @@ pub struct Flags {
 
 /// Whether, and where, to serve what is known of the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Serve {
+pub(crate) enum Serve {
     Nowhere,
     At(Address),
 }
 
 /// The arguments as they are read here. Go's flags have one dash, and so people write them: `-insecure`.
-pub fn with_two_dashes(argument: String) -> String {
+pub(crate) fn with_two_dashes(argument: String) -> String {
     match argument.strip_prefix('-') {
         Some(flag) if flag.len() > 1 && !flag.starts_with('-') => format!("-{argument}"),
         _ => argument,

@@ -26,7 +26,7 @@ use vim25::client::Observer;
 
 /// The operator's metrics. Clones count into the same ones.
 #[derive(Clone)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     reconciles: Family<Reconcile, Counter>,
     reconcile_time: Family<Kind, Histogram, fn() -> Histogram>,
     leader: Gauge,
@@ -43,7 +43,7 @@ type Lookup = Box<dyn Fn(&Metrics) + Send + Sync>;
 
 /// How something ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     Success,
     Error,
 }
@@ -78,7 +78,7 @@ struct InPhase {
 
 impl Metrics {
     /// All metrics, at their beginning.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut registry = Registry::default();
         let metrics = Self {
             reconciles: Family::default(),
@@ -113,13 +113,13 @@ impl Metrics {
     }
 
     /// Counts a reconcile of an object of this kind.
-    pub fn reconciled(&self, kind: &'static str, outcome: Outcome, took: Duration) {
+    pub(crate) fn reconciled(&self, kind: &'static str, outcome: Outcome, took: Duration) {
         self.reconciles.get_or_create(&Reconcile { kind, outcome: outcome.as_str() }).inc();
         self.reconcile_time.get_or_create(&Kind { kind }).observe(took.as_secs_f64());
     }
 
     /// Counts all calls to the vCenter of this name.
-    pub fn observer(&self, vcenter: &str) -> Observer {
+    pub(crate) fn observer(&self, vcenter: &str) -> Observer {
         let (metrics, vcenter) = (self.clone(), vcenter.to_owned());
         Observer::new(move |method, is_ok| {
             metrics.called(&vcenter, method, if is_ok { Outcome::Success } else { Outcome::Error });
@@ -127,23 +127,23 @@ impl Metrics {
     }
 
     /// Counts a call to the vCenter of this name.
-    pub fn called(&self, vcenter: &str, method: &'static str, outcome: Outcome) {
+    pub(crate) fn called(&self, vcenter: &str, method: &'static str, outcome: Outcome) {
         let call = Call { vcenter: vcenter.to_owned(), method, outcome: outcome.as_str() };
         self.calls.get_or_create(&call).inc();
     }
 
     /// How many operations are under way in the vCenter of this name.
-    pub fn set_operations(&self, vcenter: &str, under_way: usize) {
+    pub(crate) fn set_operations(&self, vcenter: &str, under_way: usize) {
         self.operations.get_or_create(&VCenter { vcenter: vcenter.to_owned() }).set(number(under_way));
     }
 
     /// How many operations wait for their turn in the vCenter of this name.
-    pub fn set_queue(&self, vcenter: &str, waiting: usize) {
+    pub(crate) fn set_queue(&self, vcenter: &str, waiting: usize) {
         self.queue.get_or_create(&VCenter { vcenter: vcenter.to_owned() }).set(number(waiting));
     }
 
     /// Counts the groups by what their status says. One that has none yet is pending.
-    pub fn set_groups(&self, phases: impl IntoIterator<Item = Option<Phase>>) {
+    pub(crate) fn set_groups(&self, phases: impl IntoIterator<Item = Option<Phase>>) {
         let mut counts = BTreeMap::from([("RUNNING", 0), ("PENDING", 0), ("ERROR", 0)]);
         for phase in phases {
             *counts.entry(phase_name(phase.unwrap_or(Phase::Pending))).or_default() += 1;
@@ -154,17 +154,17 @@ impl Metrics {
     }
 
     /// Whether this operator is the one that works.
-    pub fn set_leader(&self, leads: bool) {
+    pub(crate) fn set_leader(&self, leads: bool) {
         self.leader.set(leads.into());
     }
 
     /// Has something looked up each time the metrics are collected: for what is easier to look up than to follow.
-    pub fn at_scrape(&self, lookup: impl Fn(&Self) + Send + Sync + 'static) {
+    pub(crate) fn at_scrape(&self, lookup: impl Fn(&Self) + Send + Sync + 'static) {
         self.lookups.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(lookup));
     }
 
     /// All metrics as text, in the format [`FORMAT`].
-    pub fn scrape(&self) -> Result<String, fmt::Error> {
+    pub(crate) fn scrape(&self) -> Result<String, fmt::Error> {
         for lookup in self.lookups.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             lookup(self);
         }
@@ -176,10 +176,10 @@ impl Metrics {
 }
 
 /// The media type of what [`Metrics::scrape`] returns.
-pub const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 impl Outcome {
-    pub fn of<T, E>(result: &Result<T, E>) -> Self {
+    pub(crate) fn of<T, E>(result: &Result<T, E>) -> Self {
         if result.is_ok() { Self::Success } else { Self::Error }
     }
 

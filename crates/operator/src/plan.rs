@@ -21,7 +21,7 @@ use crate::{
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
-pub enum PlanError {
+pub(crate) enum PlanError {
     #[error(transparent)]
     Manifest(#[from] BadManifest),
     #[error("{0}: there is no VmGroup in it")]
@@ -41,7 +41,7 @@ pub enum PlanError {
 }
 
 /// Prints what would be done to reach the groups of a manifest.
-pub async fn plan(file: &Path, insecure: bool) -> Result<(), PlanError> {
+pub(crate) async fn plan(file: &Path, insecure: bool) -> Result<(), PlanError> {
     let manifest = Manifest::read(file)?;
     if manifest.groups.is_empty() {
         return Err(PlanError::NoGroup(file.into()));

@@ -51,7 +51,7 @@ const STAND_BY: Duration = Duration::from_secs(5);
 
 /// Why the operator can't start or go on, and what to do.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
+pub(crate) enum RunError {
     #[error(transparent)]
     Environment(#[from] BadEnvironment),
     #[error(transparent)]
@@ -76,7 +76,7 @@ pub enum RunError {
 }
 
 /// Runs the operator.
-pub async fn run(flags: &Flags) -> Result<(), RunError> {
+pub(crate) async fn run(flags: &Flags) -> Result<(), RunError> {
     let (metrics, ready) = (Metrics::new(), Readiness::default());
     let environment = Connection::of_environment(flags.insecure)?;
     let environment = environment.map(|it| it.client(Some(metrics.observer(DEFAULT)))).transpose();

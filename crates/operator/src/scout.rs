@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Why a manifest can't be used.
 #[derive(Debug, thiserror::Error)]
-pub enum BadManifest {
+pub(crate) enum BadManifest {
     #[error("{0}: {1}")]
     File(PathBuf, io::Error),
     #[error("{0}: {1}")]
@@ -42,7 +42,7 @@ pub enum BadManifest {
 
 /// Why nothing can be looked at.
 #[derive(Debug, thiserror::Error)]
-pub enum ScoutError {
+pub(crate) enum ScoutError {
     #[error(transparent)]
     Environment(#[from] BadEnvironment),
     #[error("the Kubernetes cluster does not answer: {0}")]
@@ -51,7 +51,7 @@ pub enum ScoutError {
 
 /// Why a group can't be looked at in its vCenter.
 #[derive(Debug, thiserror::Error)]
-pub enum NoSeat {
+pub(crate) enum NoSeat {
     #[error(transparent)]
     None(#[from] NoVCenter),
     #[error("vCenter can't be read: {0}")]
@@ -60,7 +60,7 @@ pub enum NoSeat {
 
 /// What a file of YAML documents has in it that matters here.
 #[derive(Debug, Default)]
-pub struct Manifest {
+pub(crate) struct Manifest {
     pub groups: Vec<VmGroup>,
     pub vcenters: Vec<VCenter>,
     pub secrets: Vec<Secret>,
@@ -68,7 +68,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// Reads a file, or, as `-`, standard input.
-    pub fn read(file: &Path) -> Result<Self, BadManifest> {
+    pub(crate) fn read(file: &Path) -> Result<Self, BadManifest> {
         let text = if file == Path::new("-") { stdin() } else { fs::read_to_string(file) };
         let text = text.map_err(|error| BadManifest::File(file.into(), error))?;
         let documents: Vec<Value> =
@@ -99,7 +99,7 @@ fn stdin() -> io::Result<String> {
 }
 
 /// The Kubernetes cluster, which knows the groups that are there already. Without one, every group is new.
-pub struct Cluster {
+pub(crate) struct Cluster {
     client: Option<Client>,
     pub id: String,
 }
@@ -115,7 +115,7 @@ impl Cluster {
     }
 
     /// The group as the API server would have it after an apply: what it is named by stays, its spec is the manifest's.
-    pub async fn known(&self, mut group: VmGroup) -> Result<VmGroup, kube::Error> {
+    pub(crate) async fn known(&self, mut group: VmGroup) -> Result<VmGroup, kube::Error> {
         let default = self.client.as_ref().map_or("default", Client::default_namespace);
         let namespace = group.namespace().unwrap_or_else(|| default.to_owned());
         group.metadata.namespace = Some(namespace.clone());
@@ -129,14 +129,14 @@ impl Cluster {
     }
 
     /// All the groups that there are.
-    pub async fn groups(&self) -> Result<Vec<VmGroup>, kube::Error> {
+    pub(crate) async fn groups(&self) -> Result<Vec<VmGroup>, kube::Error> {
         let Some(client) = &self.client else { return Ok(Vec::new()) };
         let found = installed(Api::<VmGroup>::all(client.clone()).list(&ListParams::default()).await)?;
         Ok(found.map(|found| found.items).unwrap_or_default())
     }
 
     /// The members that are to go first.
-    pub async fn marked(&self, namespace: &str) -> Result<BTreeSet<String>, kube::Error> {
+    pub(crate) async fn marked(&self, namespace: &str) -> Result<BTreeSet<String>, kube::Error> {
         let Some(client) = &self.client else { return Ok(BTreeSet::new()) };
         let infos: Api<VMInfo> = Api::namespaced(client.clone(), namespace);
         let infos = installed(infos.list(&ListParams::default()).await)?;
@@ -145,7 +145,7 @@ impl Cluster {
     }
 
     /// The Secrets of a namespace.
-    pub fn secrets(&self, namespace: &str) -> Option<Api<Secret>> {
+    pub(crate) fn secrets(&self, namespace: &str) -> Option<Api<Secret>> {
         self.client.clone().map(|client| Api::namespaced(client, namespace))
     }
 
@@ -171,7 +171,7 @@ fn installed<T>(outcome: Result<T, kube::Error>) -> Result<Option<T>, kube::Erro
 }
 
 /// The vCenters, as the operator would see them.
-pub struct Scout {
+pub(crate) struct Scout {
     pub cluster: Cluster,
     roster: Roster,
     /// How to connect to each, or why that can't be.
@@ -181,7 +181,7 @@ pub struct Scout {
 
 impl Scout {
     /// Finds out which vCenters there are: those of the manifest go before those of the cluster.
-    pub async fn find(insecure: bool, given: Vec<VCenter>, secrets: Vec<Secret>) -> Result<Self, ScoutError> {
+    pub(crate) async fn find(insecure: bool, given: Vec<VCenter>, secrets: Vec<Secret>) -> Result<Self, ScoutError> {
         let cluster = Cluster::find().await?;
         let mut roster = Roster::default();
         let mut connections = BTreeMap::new();
@@ -201,7 +201,7 @@ impl Scout {
     }
 
     /// The vCenter of a group, with all that is in it.
-    pub async fn seat(&mut self, group: &VmGroup) -> Result<Seat, NoSeat> {
+    pub(crate) async fn seat(&mut self, group: &VmGroup) -> Result<Seat, NoSeat> {
         let around = self.cluster.around(&group.namespace().unwrap_or_default()).await;
         let around = around.map_err(|error| NoSeat::Away(error.to_string()))?;
         let recorded = group.status.as_ref().and_then(|status| status.vcenter.as_deref());
@@ -232,7 +232,7 @@ impl Scout {
     }
 
     /// Ends the sessions, which would otherwise stay until the vCenters tire of them.
-    pub async fn farewell(self) {
+    pub(crate) async fn farewell(self) {
         future::join_all(self.lives.values().map(|live| fleet::log_out(&live.client))).await;
     }
 }

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where to listen, as Go writes it: `:8080` is every address of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
+pub(crate) struct Address {
     host: String,
     port: u16,
 }
@@ -38,23 +38,23 @@ pub struct Address {
 /// Text that is no address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write :PORT, HOST:PORT, or 0 for none")]
-pub struct BadAddress;
+pub(crate) struct BadAddress;
 
 /// Why nothing can be served.
 #[derive(Debug, thiserror::Error)]
 #[error("--metrics-addr: {address} can't be listened on: {source}; choose another, or 0 for none")]
-pub struct Unavailable {
+pub(crate) struct Unavailable {
     address: Address,
     source: io::Error,
 }
 
 /// Whether the operator is ready to work. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<AtomicBool>);
+pub(crate) struct Readiness(Arc<AtomicBool>);
 
 impl Readiness {
     /// From now on it is.
-    pub fn set(&self) {
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
@@ -64,7 +64,7 @@ impl Readiness {
 }
 
 /// Serves `/metrics`, `/healthz` and `/readyz` for as long as the operator runs.
-pub async fn start(address: &Address, metrics: Metrics, ready: Readiness) -> Result<(), Unavailable> {
+pub(crate) async fn start(address: &Address, metrics: Metrics, ready: Readiness) -> Result<(), Unavailable> {
     let unavailable = |source| Unavailable { address: address.clone(), source };
     let listener = address.bind().await.map_err(unavailable)?;
     info!(address = %listener.local_addr().map_err(unavailable)?, "metrics are served");

@@ -27,13 +27,13 @@ use crate::group::Context;
 
 /// Why a reconcile failed: the API server didn't answer as it should. It is tried again.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     #[error("the API server: {0}")]
     Kube(#[from] kube::Error),
 }
 
 /// A store of all objects of a kind, and whether all that there was at first is in it.
-pub struct Shelf<K: Resource<DynamicType = ()> + 'static> {
+pub(crate) struct Shelf<K: Resource<DynamicType = ()> + 'static> {
     pub store: Store<K>,
     // The store can be waited for too, but only by one: kube wakes the last who asks, and that has to be the controller.
     is_filled: Arc<AtomicBool>,
@@ -41,21 +41,21 @@ pub struct Shelf<K: Resource<DynamicType = ()> + 'static> {
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> Shelf<K> {
     /// An empty one, and where to write into it.
-    pub fn new() -> (Self, Writer<K>) {
+    pub(crate) fn new() -> (Self, Writer<K>) {
         let (store, writer) = reflector::store();
         (Self { store, is_filled: Arc::default() }, writer)
     }
 
-    pub fn is_filled(&self) -> bool {
+    pub(crate) fn is_filled(&self) -> bool {
         self.is_filled.load(Ordering::Acquire)
     }
 
-    pub fn all(&self) -> impl Iterator<Item = Arc<K>> + use<K> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = Arc<K>> + use<K> {
         self.store.state().into_iter()
     }
 
     /// The watch that fills it. `notice` sees each event before the store does.
-    pub fn watch(
+    pub(crate) fn watch(
         &self,
         kube: &Client,
         writer: Writer<K>,
@@ -84,7 +84,7 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Shelf<K> {
 }
 
 /// Runs a controller for as long as the operator runs.
-pub fn run<K, F>(
+pub(crate) fn run<K, F>(
     controller: Controller<K>,
     orders: mpsc::UnboundedReceiver<ObjectRef<K>>,
     reconcile: impl FnMut(Arc<K>, Arc<Context>) -> F + Send + 'static,
@@ -101,7 +101,9 @@ pub fn run<K, F>(
 }
 
 /// What is received, as a stream.
-pub fn received<T: Send + 'static>(orders: mpsc::UnboundedReceiver<T>) -> impl Stream<Item = T> + Send + 'static {
+pub(crate) fn received<T: Send + 'static>(
+    orders: mpsc::UnboundedReceiver<T>,
+) -> impl Stream<Item = T> + Send + 'static {
     stream::unfold(orders, |mut orders| async { orders.recv().await.map(|order| (order, orders)) })
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 const MANAGER: &str = "drover";
 
 /// Writes what is to change in an object's status, and returns the object as it is then, unless it is gone.
-pub async fn write<K>(api: &Api<K>, object: &K, patch: Value) -> Result<Option<K>, kube::Error>
+pub(crate) async fn write<K>(api: &Api<K>, object: &K, patch: Value) -> Result<Option<K>, kube::Error>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
@@ -24,13 +24,13 @@ where
 }
 
 /// A status as JSON.
-pub fn value(status: &(impl Serialize + ?Sized)) -> Value {
+pub(crate) fn value(status: &(impl Serialize + ?Sized)) -> Value {
     // Statuses have text for keys and plain numbers, so this can't fail.
     serde_json::to_value(status).unwrap_or_default()
 }
 
 /// The merge patch that turns one status into another. What is gone is null.
-pub fn difference(before: &Value, after: &Value) -> Value {
+pub(crate) fn difference(before: &Value, after: &Value) -> Value {
     let empty = Map::new();
     let (before, after) = (before.as_object().unwrap_or(&empty), after.as_object().unwrap_or(&empty));
     let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name.clone(), Value::Null));

@@ -16,18 +16,18 @@ pub(super) struct Census<'a> {
 }
 
 impl<'a> Census<'a> {
-    pub fn take(desired: &'a Desired, observed: &'a Observed, now: Timestamp) -> Self {
+    pub(super) fn take(desired: &'a Desired, observed: &'a Observed, now: Timestamp) -> Self {
         Self { desired, observed, now }
     }
 
     /// Made from something else than what is declared now.
-    pub fn is_outdated(&self, member: &Member) -> bool {
+    pub(super) fn is_outdated(&self, member: &Member) -> bool {
         let hardware_counts = self.desired.update.strategy == Strategy::Replace;
         member.revision != self.desired.revision || hardware_counts && member.hardware != self.desired.hardware
     }
 
     /// To be replaced, which [`Strategy::OnDelete`] leaves to the user.
-    pub fn is_to_be_replaced(&self, member: &Member) -> bool {
+    pub(super) fn is_to_be_replaced(&self, member: &Member) -> bool {
         match self.desired.update.strategy {
             Strategy::OnDelete => false,
             Strategy::Replace => self.is_outdated(member),
@@ -47,23 +47,23 @@ impl<'a> Census<'a> {
     }
 
     /// As ready as the group asks for; a group that isn't to run is ready when it doesn't.
-    pub fn is_ready(&self, member: &Member) -> bool {
+    pub(super) fn is_ready(&self, member: &Member) -> bool {
         member.power == self.desired.power && (member.power != Power::On || member.ready_since.is_some())
     }
 
     /// Ready for long enough.
-    pub fn is_available(&self, member: &Member) -> bool {
+    pub(super) fn is_available(&self, member: &Member) -> bool {
         self.is_ready(member) && self.available_at(member).is_none_or(|time| time <= self.now)
     }
 
     /// Available, and not on its way down already. A guest that has let its time to shut down pass is up.
-    pub fn is_standing(&self, member: &Member) -> bool {
+    pub(super) fn is_standing(&self, member: &Member) -> bool {
         let is_shutting_down = self.patience_ends(member).is_some_and(|time| time > self.now);
         self.is_available(member) && !member.busy && !is_shutting_down
     }
 
     /// Until when its guest has time to shut down, if it was asked to.
-    pub fn patience_ends(&self, member: &Member) -> Option<Timestamp> {
+    pub(super) fn patience_ends(&self, member: &Member) -> Option<Timestamp> {
         Some(member.shutdown_since?.checked_add(self.desired.shutdown_grace).unwrap_or(Timestamp::MAX))
     }
 
@@ -74,26 +74,26 @@ impl<'a> Census<'a> {
     }
 
     /// It is not still being made, nothing runs on it and nothing has just failed on it.
-    pub fn is_idle(&self, member: &Member) -> bool {
+    pub(super) fn is_idle(&self, member: &Member) -> bool {
         !self.observed.cloning.contains(&member.slot)
             && !member.busy
             && member.not_before.is_none_or(|time| time <= self.now)
     }
 
     /// All machines, those on their way included. vCenter may show a machine before its clone has ended.
-    pub fn total(&self) -> usize {
+    pub(super) fn total(&self) -> usize {
         let members = self.observed.members.iter().map(|member| member.slot);
         members.chain(self.observed.cloning.iter().copied()).collect::<BTreeSet<_>>().len()
     }
 
     /// How many machines there may be now: more than declared only while there are some to replace.
-    pub fn ceiling(&self) -> usize {
+    pub(super) fn ceiling(&self) -> usize {
         let outdated = self.observed.members.iter().filter(|member| self.is_to_be_replaced(member)).count();
         self.desired.replicas as usize + outdated.min(self.desired.update.max_surge as usize)
     }
 
     /// How many of the machines that stand may be taken down now.
-    pub fn availability_budget(&self) -> usize {
+    pub(super) fn availability_budget(&self) -> usize {
         let standing = self.observed.members.iter().filter(|member| self.is_standing(member)).count();
         let floor = self.desired.replicas.saturating_sub(self.desired.update.max_unavailable) as usize;
         standing.saturating_sub(floor)
@@ -102,7 +102,7 @@ impl<'a> Census<'a> {
     /// The machines in the order in which they go: those the user marked, those to be replaced, those that don't stand, those
     /// that were asked to go down before, then by age. A machine on its way out comes early, so that the next plan chooses it
     /// again.
-    pub fn in_leaving_order(&self) -> Vec<&'a Member> {
+    pub(super) fn in_leaving_order(&self) -> Vec<&'a Member> {
         let mut members: Vec<_> = self.observed.members.iter().collect();
         members.sort_by_key(|member| (member.created, member.slot));
         if self.desired.scale_in == ScaleIn::Newest {
@@ -116,17 +116,17 @@ impl<'a> Census<'a> {
     }
 
     /// The lowest slots that no machine has or is about to have.
-    pub fn free_slots(&self) -> impl Iterator<Item = Slot> {
+    pub(super) fn free_slots(&self) -> impl Iterator<Item = Slot> {
         let members = self.observed.members.iter().map(|member| member.slot);
         let taken: BTreeSet<_> = members.chain(self.observed.cloning.iter().copied()).collect();
         (0..).map(Slot).filter(move |slot| !taken.contains(slot))
     }
 
-    pub fn name_of(&self, slot: Slot) -> String {
+    pub(super) fn name_of(&self, slot: Slot) -> String {
         names::member(&self.desired.name, &self.desired.uid, slot)
     }
 
-    pub fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> Counts {
         let count = |rule: &dyn Fn(&Member) -> bool| {
             u32::try_from(self.observed.members.iter().filter(|member| rule(member)).count()).unwrap_or(u32::MAX)
         };
@@ -139,7 +139,7 @@ impl<'a> Census<'a> {
     }
 
     /// All declared machines are there, available and up to date, and no other.
-    pub fn is_as_declared(&self) -> bool {
+    pub(super) fn is_as_declared(&self) -> bool {
         let is_right = |member: &Member| {
             let is_in_place = member.in_folder && member.name == self.name_of(member.slot);
             !member.busy && is_in_place && self.is_available(member) && self.is_up_to_date(member)
@@ -158,7 +158,7 @@ impl<'a> Census<'a> {
     }
 
     /// A machine becomes available, and a guest's time to shut down ends, by the passing of time alone.
-    pub fn wake_when_time_tells(&self, draft: &mut Draft) {
+    pub(super) fn wake_when_time_tells(&self, draft: &mut Draft) {
         for member in &self.observed.members {
             for time in [self.available_at(member), self.patience_ends(member)].into_iter().flatten() {
                 draft.wake_at(time);

@@ -32,7 +32,7 @@ pub fn hosts_name(shell: &str) -> String {
 }
 
 /// The Deployment, but for the number of its replicas.
-pub fn deployment(desired: &Desired, domain: &str) -> Value {
+pub(super) fn deployment(desired: &Desired, domain: &str) -> Value {
     let labels = labels(&desired.name);
     let mut pod = json!({
         "automountServiceAccountToken": false,
@@ -85,7 +85,7 @@ fn resources(desired: &Desired) -> Value {
 }
 
 /// The beginning of each manifest.
-pub fn manifest(desired: &Desired, api_version: &str, kind: &str, name: &str) -> Value {
+pub(super) fn manifest(desired: &Desired, api_version: &str, kind: &str, name: &str) -> Value {
     json!({
         "apiVersion": api_version,
         "kind": kind,
@@ -106,7 +106,7 @@ pub fn manifest(desired: &Desired, api_version: &str, kind: &str, name: &str) ->
 }
 
 /// A manifest with a digest of itself.
-pub fn signed(mut manifest: Value) -> Value {
+pub(super) fn signed(mut manifest: Value) -> Value {
     let digest = format!("{:016x}", names::hash(&[&manifest.to_string()]));
     manifest["metadata"]["annotations"] = json!({APPLIED: digest});
     manifest

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Whether all that a manifest says stands in an object.
-pub fn is_within(wanted: &Value, seen: &Value) -> bool {
+pub(super) fn is_within(wanted: &Value, seen: &Value) -> bool {
     match (wanted, seen) {
         (Value::Object(wanted), Value::Object(seen)) => wanted.iter().all(|(name, wanted)| match seen.get(name) {
             Some(seen) if name == "finalizers" => contains(wanted, seen),

@@ -17,7 +17,7 @@ const HANDS: [&str; 3] = ["kubectl", "k9s", "oc"];
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
 /// Who scales the Deployment, if anybody does, in words.
-pub fn scaler(deployment: &Deployment, autoscalers: &[HorizontalPodAutoscaler]) -> Option<String> {
+pub(super) fn scaler(deployment: &Deployment, autoscalers: &[HorizontalPodAutoscaler]) -> Option<String> {
     let name = deployment.metadata.name.as_deref().unwrap_or_default();
     let targets = |autoscaler: &&HorizontalPodAutoscaler| {
         let target = autoscaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
@@ -35,7 +35,7 @@ pub fn scaler(deployment: &Deployment, autoscalers: &[HorizontalPodAutoscaler]) 
 }
 
 /// Whether the number of replicas is Drover's own, so that leaving it out of a manifest would take it away.
-pub fn is_ours(deployment: &Deployment) -> bool {
+pub(super) fn is_ours(deployment: &Deployment) -> bool {
     owners(deployment).any(|entry| entry.manager.as_deref() == Some(MANAGER))
 }
 

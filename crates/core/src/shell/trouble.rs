@@ -37,12 +37,12 @@ impl Trouble {
 }
 
 /// What keeps pods from being made: the Deployment has it from its ReplicaSet.
-pub fn refused_pods(deployment: &Deployment) -> Option<Trouble> {
+pub(super) fn refused_pods(deployment: &Deployment) -> Option<Trouble> {
     message(deployment, "ReplicaFailure", "True", None).map(Trouble::PodsRefused)
 }
 
 /// That the Deployment got no further for as long as it may take, for whatever reason.
-pub fn overdue_pods(deployment: &Deployment) -> Option<Trouble> {
+pub(super) fn overdue_pods(deployment: &Deployment) -> Option<Trouble> {
     message(deployment, "Progressing", "False", Some("ProgressDeadlineExceeded")).map(Trouble::PodsFail)
 }
 
@@ -59,7 +59,7 @@ fn message(deployment: &Deployment, kind: &str, status: &str, reason: Option<&st
 }
 
 /// What keeps a pod that is there from running.
-pub fn failing_pods(pods: &[Pod]) -> Option<Trouble> {
+pub(super) fn failing_pods(pods: &[Pod]) -> Option<Trouble> {
     let failing: Vec<String> = pods.iter().filter_map(failing).collect();
     let more = failing.len().saturating_sub(1);
     let first = failing.into_iter().next()?;

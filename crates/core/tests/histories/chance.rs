@@ -1,10 +1,10 @@
 //! Chance that can be played again.
 
 /// `SplitMix64`.
-pub struct Chance(u64);
+pub(crate) struct Chance(u64);
 
 impl Chance {
-    pub fn from_seed(seed: u64) -> Self {
+    pub(crate) fn from_seed(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed)
     }
 
@@ -16,16 +16,16 @@ impl Chance {
     }
 
     /// A number below the limit.
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 
     /// True in so many of a hundred cases.
-    pub fn percent(&mut self, percent: u64) -> bool {
+    pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
+    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         let index = usize::try_from(self.below(items.len() as u64)).ok()?;
         items.get(index)
     }

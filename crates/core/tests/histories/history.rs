@@ -17,7 +17,7 @@ use super::{
 
 /// What may happen in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Edits,
     Faults,
     Crashes,
@@ -36,7 +36,7 @@ struct History {
     told: bool,
 }
 
-pub fn play(kind: Kind, seed: u64, told: bool) {
+pub(crate) fn play(kind: Kind, seed: u64, told: bool) {
     let mut chance = Chance::from_seed(seed);
     let desired = first_desired(&mut chance);
     let mut history = History {

@@ -18,7 +18,7 @@ use super::{
 
 /// What is lost in a crash.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     pub clones: BTreeMap<TaskId, Slot>,
     pub tasks: BTreeMap<TaskId, MachineId>,
     pub folder_tasks: BTreeSet<TaskId>,
@@ -27,18 +27,18 @@ pub struct Memory {
     pub shutdown_since: BTreeMap<MachineId, Time>,
 }
 
-pub fn timestamp(time: Time) -> Timestamp {
+pub(crate) fn timestamp(time: Time) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + time).unwrap()
 }
 
 /// Seconds from a timestamp back to virtual time.
-pub fn virtual_time(time: Timestamp) -> Time {
+pub(crate) fn virtual_time(time: Timestamp) -> Time {
     time.as_second() - 1_800_000_000
 }
 
 impl Memory {
     /// The group as the operator sees it. `world` is what its mirror shows; what it has submitted it knows by itself.
-    pub fn observe(&self, world: &World) -> Observed {
+    pub(crate) fn observe(&self, world: &World) -> Observed {
         let busy: BTreeSet<_> = self.tasks.values().collect();
         let member = |(machine, slot, revision): (&Machine, Slot, _)| Member {
             id: machine.id.clone(),
@@ -76,14 +76,21 @@ impl Memory {
 
     /// Whether something is on its way that its mirror will tell of: the end of a task on a machine, or of its own, or a guest
     /// that is up or down.
-    pub fn is_told_of_more(&self, world: &World) -> bool {
+    pub(crate) fn is_told_of_more(&self, world: &World) -> bool {
         let is_told = |task: &Task| !matches!(task.work, Work::Clone { .. }) || self.clones.contains_key(&task.id);
         let changes = |machine: &Machine| machine.ready_at > world.now || machine.off_at.is_some();
         world.tasks.iter().any(is_told) || world.machines.values().any(changes)
     }
 
     /// Submits what a plan says.
-    pub fn act(&mut self, action: &Action, desired: &Desired, world: &mut World, chance: &mut Chance, faults: u64) {
+    pub(crate) fn act(
+        &mut self,
+        action: &Action,
+        desired: &Desired,
+        world: &mut World,
+        chance: &mut Chance,
+        faults: u64,
+    ) {
         let fails = chance.percent(faults);
         let takes = 1 + Time::try_from(chance.below(8)).unwrap();
         let on = |memory: &mut Self, world: &mut World, id: &MachineId, work: Work| {
@@ -138,7 +145,7 @@ impl Memory {
     }
 
     /// Takes up how tasks ended: what failed is left alone for a while.
-    pub fn learn(&mut self, ended: &[(TaskId, Outcome)], now: Time) {
+    pub(crate) fn learn(&mut self, ended: &[(TaskId, Outcome)], now: Time) {
         for (task, outcome) in ended {
             self.folder_tasks.remove(task);
             let later = now + 10;
@@ -160,12 +167,12 @@ impl Memory {
     }
 
     /// Forgets shutdowns that are over.
-    pub fn tidy(&mut self, world: &World) {
+    pub(crate) fn tidy(&mut self, world: &World) {
         self.shutdown_since.retain(|id, _| world.machines.get(id).is_some_and(|machine| machine.power == Power::On));
     }
 }
 
 /// A grace that is sometimes there.
-pub fn grace(chance: &mut Chance) -> Duration {
+pub(crate) fn grace(chance: &mut Chance) -> Duration {
     Duration::from_secs(if chance.percent(50) { 0 } else { 8 })
 }

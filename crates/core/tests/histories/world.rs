@@ -8,10 +8,10 @@ use drover_core::{
 };
 
 /// Virtual seconds.
-pub type Time = i64;
+pub(crate) type Time = i64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub(crate) struct Machine {
     pub id: MachineId,
     /// The slot and revision that the marker says, if the machine is the group's.
     pub marker: Option<(Slot, Revision)>,
@@ -31,7 +31,7 @@ pub struct Machine {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Work {
+pub(crate) enum Work {
     CreateFolder,
     DestroyFolder,
     Clone {
@@ -50,10 +50,10 @@ pub enum Work {
     Destroy(MachineId),
 }
 
-pub type TaskId = u64;
+pub(crate) type TaskId = u64;
 
 #[derive(Clone, Debug)]
-pub struct Task {
+pub(crate) struct Task {
     pub id: TaskId,
     pub due: Time,
     pub work: Work,
@@ -62,13 +62,13 @@ pub struct Task {
 
 /// How a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     Done,
     Failed,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct World {
+pub(crate) struct World {
     pub now: Time,
     pub folder: bool,
     pub machines: BTreeMap<MachineId, Machine>,
@@ -77,7 +77,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn submit(&mut self, work: Work, takes: Time, fails: bool) -> TaskId {
+    pub(crate) fn submit(&mut self, work: Work, takes: Time, fails: bool) -> TaskId {
         self.next += 1;
         let id = self.next;
         self.tasks.push(Task { id, due: self.now + takes, work, fails });
@@ -85,7 +85,7 @@ impl World {
     }
 
     /// Shows the machine of a clone that is on its way, as vCenter does long before the clone has ended.
-    pub fn show_early(&mut self, task: TaskId) {
+    pub(crate) fn show_early(&mut self, task: TaskId) {
         let found = self.tasks.iter().find(|known| known.id == task && !known.fails).map(|known| known.work.clone());
         if let Some(work @ Work::Clone { .. }) = found {
             self.make(work, true);
@@ -93,7 +93,7 @@ impl World {
     }
 
     /// Adds a machine that is nobody's.
-    pub fn stranger(&mut self) {
+    pub(crate) fn stranger(&mut self) {
         self.next += 1;
         let id = MachineId(format!("stranger-{}", self.next));
         let machine = Machine {
@@ -114,7 +114,7 @@ impl World {
     }
 
     /// Lets time pass to the next thing that happens by itself, but not beyond a limit, and returns the tasks that ended.
-    pub fn advance(&mut self, limit: Time) -> Vec<(TaskId, Outcome)> {
+    pub(crate) fn advance(&mut self, limit: Time) -> Vec<(TaskId, Outcome)> {
         let tasks = self.tasks.iter().map(|task| task.due);
         let guests = self.machines.values().flat_map(|machine| [Some(machine.ready_at), machine.off_at]).flatten();
         let next = tasks.chain(guests).filter(|time| *time > self.now).min().unwrap_or(limit);
@@ -240,12 +240,12 @@ impl World {
     }
 
     /// The machines that are the group's.
-    pub fn members(&self) -> impl Iterator<Item = (&Machine, Slot, Revision)> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&Machine, Slot, Revision)> {
         self.machines.values().filter_map(|machine| machine.marker.map(|(slot, revision)| (machine, slot, revision)))
     }
 
     /// The machines that a task is about to take down.
-    pub fn going_down(&self) -> impl Iterator<Item = &MachineId> {
+    pub(crate) fn going_down(&self) -> impl Iterator<Item = &MachineId> {
         self.tasks.iter().filter_map(|task| match &task.work {
             Work::Power(id, Power::Off | Power::Suspended) | Work::Destroy(id) => Some(id),
             _ => None,
@@ -253,7 +253,7 @@ impl World {
     }
 
     /// The slots whose clones are on their way.
-    pub fn cloning(&self) -> impl Iterator<Item = Slot> {
+    pub(crate) fn cloning(&self) -> impl Iterator<Item = Slot> {
         self.tasks.iter().filter_map(|task| match &task.work {
             Work::Clone { slot, .. } => Some(*slot),
             _ => None,

@@ -15,7 +15,7 @@ const MACHINES: u64 = 3;
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Five vCenters with ten groups of three machines each.
-pub struct Fleet {
+pub(crate) struct Fleet {
     // Ended before the sandbox that it runs on.
     _operator: Operator,
     sandbox: Sandbox,
@@ -23,7 +23,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    pub fn new(flags: &[&str]) -> Self {
+    pub(crate) fn new(flags: &[&str]) -> Self {
         let sandbox = site::start("fleet", &[flags, &["--vcenters=5"]].concat());
         sandbox.install_kinds();
         let others = (1..5).map(|_| sandbox.own_vcenter());
@@ -42,7 +42,7 @@ impl Fleet {
     }
 
     /// How long all but the last take for their machines, which may answer each call so much later.
-    pub fn round(&self, name: &str, latency: Option<&str>) -> Duration {
+    pub(crate) fn round(&self, name: &str, latency: Option<&str>) -> Duration {
         let (slow, others) = self.vcenters.split_last().expect("there are five");
         if let Some(latency) = latency {
             slow.rule(&json!({"method": "*", "client": site::OPERATOR, "latency": latency}));

@@ -19,7 +19,7 @@ const FOLDER: &str = "/DC0/vm/vm-operator";
 const TEMPLATE: &str = "/DC0/vm/vm-operator/vm-operator-template";
 
 /// Clones machines as a script would, with a govc for each.
-pub fn govc(sandbox: &Sandbox, machines: u32) -> Duration {
+pub(crate) fn govc(sandbox: &Sandbox, machines: u32) -> Duration {
     // Leaves a session for all of them: they would trip over each other's files.
     sandbox.vcenter().govc(&["about"]).unwrap_or_else(|failure| panic!("{failure}"));
     let began = Instant::now();
@@ -37,7 +37,7 @@ pub fn govc(sandbox: &Sandbox, machines: u32) -> Duration {
 
 /// Clones machines with one call for each and nothing else: no client can be faster.
 #[tokio::main(flavor = "current_thread")]
-pub async fn bare_calls(sandbox: &Sandbox, machines: u32, patience: Duration) -> Option<Duration> {
+pub(crate) async fn bare_calls(sandbox: &Sandbox, machines: u32, patience: Duration) -> Option<Duration> {
     let client = client(sandbox.vcenter());
     let request = request(&client).await;
     let began = Instant::now();

@@ -4,29 +4,29 @@ use std::{process::ExitCode, time::Duration};
 
 /// Prints each promise as it is measured, and remembers whether all were kept.
 #[derive(Default)]
-pub struct Promises {
+pub(crate) struct Promises {
     broken: usize,
 }
 
 impl Promises {
     /// Something has to be done within a time.
-    pub fn time(&mut self, what: &str, took: Option<Duration>, limit: Duration) {
+    pub(crate) fn time(&mut self, what: &str, took: Option<Duration>, limit: Duration) {
         self.line(what, seconds(took), limit.as_secs_f64(), "s");
     }
 
     /// Something may happen so many times.
-    pub fn count(&mut self, what: &str, count: u64, limit: u32) {
+    pub(crate) fn count(&mut self, what: &str, count: u64, limit: u32) {
         self.line(what, to_f64(count), limit.into(), "");
     }
 
     /// So many megabytes may be held.
-    pub fn memory(&mut self, what: &str, bytes: u64, limit: u32) {
+    pub(crate) fn memory(&mut self, what: &str, bytes: u64, limit: u32) {
         self.line(what, to_f64(bytes) / 1e6, limit.into(), "MB");
     }
 
     /// What something else takes for the same, for comparison.
     #[allow(clippy::unused_self, reason = "it is told like the others")]
-    pub fn peer(&self, what: &str, took: Option<Duration>) {
+    pub(crate) fn peer(&self, what: &str, took: Option<Duration>) {
         println!("{what:<36} {:>8.2} s", seconds(took));
     }
 
@@ -38,7 +38,7 @@ impl Promises {
     }
 
     /// Whether all promises were kept.
-    pub fn verdict(&self) -> ExitCode {
+    pub(crate) fn verdict(&self) -> ExitCode {
         if self.broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

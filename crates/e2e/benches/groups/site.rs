@@ -10,12 +10,12 @@ use drover_e2e::{MachineCounts, Namespace, Operator, Sandbox, VCenter, vm_group}
 use serde_json::json;
 
 /// What the operator calls itself to vCenter.
-pub const OPERATOR: &str = "drover";
+pub(crate) const OPERATOR: &str = "drover";
 /// How often the witness looks: often enough for a hundredth of a second, rarely enough to take no part.
-pub const GLANCE: Duration = Duration::from_millis(10);
+pub(crate) const GLANCE: Duration = Duration::from_millis(10);
 
 /// A sandbox of its own for a benchmark, with an operator that has nothing to do yet.
-pub struct Site {
+pub(crate) struct Site {
     // Ended before the sandbox that it runs on.
     pub operator: Operator,
     namespace: Namespace,
@@ -23,7 +23,7 @@ pub struct Site {
 }
 
 impl Site {
-    pub fn new(name: &str, flags: &[&str]) -> Self {
+    pub(crate) fn new(name: &str, flags: &[&str]) -> Self {
         let sandbox = start(name, flags);
         sandbox.install_kinds();
         let namespace = sandbox.namespace("bench");
@@ -33,12 +33,12 @@ impl Site {
         site
     }
 
-    pub fn vcenter(&self) -> &VCenter {
+    pub(crate) fn vcenter(&self) -> &VCenter {
         self.sandbox.vcenter()
     }
 
     /// Declares groups, and measures from the end of `kubectl apply` until all their machines are powered on.
-    pub fn declare(&self, groups: &[(&str, u32)], patience: Duration) -> Made {
+    pub(crate) fn declare(&self, groups: &[(&str, u32)], patience: Duration) -> Made {
         self.apply(groups);
         let all: u64 = groups.iter().map(|(_, replicas)| u64::from(*replicas)).sum();
         let mut at_once = 0;
@@ -50,7 +50,7 @@ impl Site {
     }
 
     /// Declares groups, and waits for nothing.
-    pub fn apply(&self, groups: &[(&str, u32)]) {
+    pub(crate) fn apply(&self, groups: &[(&str, u32)]) {
         let items: Vec<_> =
             groups.iter().map(|(name, replicas)| vm_group(name, &json!({"replicas": replicas}))).collect();
         let manifest = json!({"apiVersion": "v1", "kind": "List", "items": items});
@@ -58,7 +58,7 @@ impl Site {
     }
 
     /// Powers a machine off, and measures from then until it is powered on again.
-    pub fn heal_a_power_off(&self) -> Option<Duration> {
+    pub(crate) fn heal_a_power_off(&self) -> Option<Duration> {
         let all = self.vcenter().machine_counts().powered_on;
         let machines = self.vcenter().machines();
         let machine = machines.iter().find(|path| path.contains("-replica-")).expect("the group has machines").clone();
@@ -76,7 +76,7 @@ impl Site {
     }
 
     /// Waits until the operator has nothing more to ask of vCenter. One that never rests is waited for no longer than a minute.
-    pub fn rest(&self) {
+    pub(crate) fn rest(&self) {
         let mut before = 0;
         for _ in 0..30 {
             thread::sleep(Duration::from_secs(2));
@@ -95,7 +95,7 @@ impl Site {
 }
 
 /// How machines were made.
-pub struct Made {
+pub(crate) struct Made {
     /// `None` if they weren't within the time that was given.
     pub took: Option<Duration>,
     /// The most clones that were under way at once.
@@ -103,7 +103,7 @@ pub struct Made {
 }
 
 /// How long it takes until the machines are as wanted.
-pub fn witness(
+pub(crate) fn witness(
     vcenter: &VCenter,
     patience: Duration,
     mut wanted: impl FnMut(MachineCounts) -> bool,
@@ -119,6 +119,6 @@ pub fn witness(
 }
 
 /// A sandbox for one benchmark.
-pub fn start(name: &str, flags: &[&str]) -> Sandbox {
+pub(crate) fn start(name: &str, flags: &[&str]) -> Sandbox {
     Sandbox::start(name, flags).unwrap_or_else(|failure| panic!("{failure}"))
 }

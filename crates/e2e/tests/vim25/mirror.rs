@@ -41,7 +41,7 @@ pub(super) struct Mirror {
 impl Mirror {
     /// Reads the stream until the mirror is as wanted.
     #[track_caller]
-    pub fn until<'a>(
+    pub(crate) fn until<'a>(
         &'a mut self,
         updates: &'a mut Updates,
         what: &'a str,
@@ -88,7 +88,7 @@ impl Mirror {
         }
     }
 
-    pub fn text(&self, machine: &VirtualMachineRef, path: &str) -> Option<String> {
+    pub(crate) fn text(&self, machine: &VirtualMachineRef, path: &str) -> Option<String> {
         match self.objects.get(machine.reference())?.get(path)? {
             Any::String(text) => Some(text.clone()),
             Any::Enum { value, .. } => Some(value.to_string()),

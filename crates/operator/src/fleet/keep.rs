@@ -84,7 +84,7 @@ impl Drop for Keeping {
 }
 
 /// Starts the controller of VCenters. `orders` are those that have to be looked at again.
-pub fn start(
+pub(crate) fn start(
     context: &Arc<Context>,
     shelf: &Shelf<VCenter>,
     writer: Writer<VCenter>,

@@ -24,11 +24,11 @@ use crate::{
     vcenter::{Live, Trigger},
 };
 use keep::Keeping;
-pub use keep::start;
-pub use roster::{Around, Roster};
+pub(crate) use keep::start;
+pub(crate) use roster::{Around, Roster};
 
 /// The name of the vCenter that the environment gives, unless a VCenter has it.
-pub const DEFAULT: &str = "default";
+pub(crate) const DEFAULT: &str = "default";
 /// How long a vCenter may take to end a session.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How long the API server may take to tell what there is, and how often that is looked at.
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MOMENT: Duration = Duration::from_millis(20);
 
 /// All the vCenters.
-pub struct Fleet {
+pub(crate) struct Fleet {
     known: Mutex<Known>,
     namespaces: Store<PartialObjectMeta<Namespace>>,
     claim: Claim,
@@ -54,14 +54,14 @@ struct Known {
 
 /// A vCenter, as it serves somebody.
 #[derive(Clone, Debug)]
-pub struct Seat {
+pub(crate) struct Seat {
     pub live: Arc<Live>,
     /// Where machines are put whose group doesn't say.
     pub defaults: Placement,
 }
 
 /// Where a group is to be looked after.
-pub enum Housing {
+pub(crate) enum Housing {
     /// Here.
     Here(Seat),
     /// Here, once that is written down.
@@ -71,7 +71,7 @@ pub enum Housing {
 }
 
 impl Fleet {
-    pub fn new(
+    pub(crate) fn new(
         namespaces: Store<PartialObjectMeta<Namespace>>,
         claim: Claim,
         metrics: Metrics,
@@ -82,7 +82,7 @@ impl Fleet {
 
     /// Takes up all the vCenters that there are, before anybody asks for one: that which the environment names, and those that
     /// are declared.
-    pub async fn muster(&self, kube: &Client, environment: Option<vim25::Client>) -> Result<(), kube::Error> {
+    pub(crate) async fn muster(&self, kube: &Client, environment: Option<vim25::Client>) -> Result<(), kube::Error> {
         // Whom a vCenter serves is a matter of namespaces. Should their watch never begin, this is not the place to say so.
         let _ = timeout(PATIENCE, self.namespaces.wait_until_ready()).await;
         let declared = Api::<VCenter>::all(kube.clone()).list(&ListParams::default()).await?;
@@ -116,7 +116,7 @@ impl Fleet {
     }
 
     /// The vCenter for an object in a namespace, whose spec may name one.
-    pub fn choose(&self, namespace: &str, named: Option<&str>) -> Result<Seat, NoVCenter> {
+    pub(crate) fn choose(&self, namespace: &str, named: Option<&str>) -> Result<Seat, NoVCenter> {
         let around = self.around(namespace);
         let known = self.known();
         let name = home::choose(&known.roster.candidates(&around), around.names(named))?.to_owned();
@@ -124,7 +124,7 @@ impl Fleet {
     }
 
     /// Where a group is at home.
-    pub fn house(&self, group: &VmGroup, cluster: &str) -> Result<Housing, NoVCenter> {
+    pub(crate) fn house(&self, group: &VmGroup, cluster: &str) -> Result<Housing, NoVCenter> {
         let around = self.around(&group.namespace().unwrap_or_default());
         let known = self.known();
         let status = group.status.clone().unwrap_or_default();
@@ -147,7 +147,7 @@ impl Fleet {
     }
 
     /// All that are followed, by name.
-    pub fn lives(&self) -> Vec<Arc<Live>> {
+    pub(crate) fn lives(&self) -> Vec<Arc<Live>> {
         let known = self.known();
         let kept = known.kept.values().filter_map(Keeping::live).cloned();
         let environment = known.environment.iter().filter_map(|(_, live)| live.clone());
@@ -155,7 +155,7 @@ impl Fleet {
     }
 
     /// Ends all sessions, which would otherwise stay until the vCenters tire of them. Nothing waits long for that.
-    pub async fn farewell(&self) {
+    pub(crate) async fn farewell(&self) {
         future::join_all(self.lives().iter().map(|live| log_out(&live.client))).await;
     }
 
@@ -190,6 +190,6 @@ impl Known {
 }
 
 /// Ends a session, if vCenter does so soon.
-pub async fn log_out(client: &vim25::Client) {
+pub(crate) async fn log_out(client: &vim25::Client) {
     let _ = timeout(FAREWELL, client.logout()).await;
 }

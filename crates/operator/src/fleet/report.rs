@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Brings the status of a VCenter up to what is so, and tells of what has changed for people.
-pub async fn write(kube: &Client, vcenter: &VCenter, outlook: Result<&Arc<Live>, &str>) -> Result<(), Error> {
+pub(super) async fn write(kube: &Client, vcenter: &VCenter, outlook: Result<&Arc<Live>, &str>) -> Result<(), Error> {
     let before = vcenter.status.clone().unwrap_or_default();
     let after = status(&before, vcenter.metadata.generation, outlook).await;
     if before == after {

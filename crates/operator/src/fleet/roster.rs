@@ -13,7 +13,7 @@ use super::DEFAULT;
 
 /// The vCenters that there are, by name.
 #[derive(Debug, Default)]
-pub struct Roster {
+pub(crate) struct Roster {
     listed: BTreeMap<String, Listed>,
     environment: bool,
 }
@@ -26,7 +26,7 @@ struct Listed {
 }
 
 /// What came of a declaration.
-pub struct Declared {
+pub(crate) struct Declared {
     /// Whether it serves others, or otherwise, than it did.
     pub is_news: bool,
     /// Why it makes no sense, if it makes none. Then it serves nobody.
@@ -35,25 +35,25 @@ pub struct Declared {
 
 /// What a namespace says that matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Around {
+pub(crate) struct Around {
     labels: BTreeMap<String, String>,
     annotation: Option<String>,
 }
 
 impl Around {
-    pub fn of(namespace: &impl ResourceExt) -> Self {
+    pub(crate) fn of(namespace: &impl ResourceExt) -> Self {
         let annotation = namespace.annotations().get(NAMESPACE_ANNOTATION).cloned();
         Self { labels: namespace.labels().clone(), annotation }
     }
 
-    pub fn names<'a>(&'a self, spec: Option<&'a str>) -> Names<'a> {
+    pub(crate) fn names<'a>(&'a self, spec: Option<&'a str>) -> Names<'a> {
         Names { spec, annotation: self.annotation.as_deref() }
     }
 }
 
 impl Roster {
     /// Takes up what a VCenter declares.
-    pub fn declare(&mut self, name: &str, spec: &VCenterSpec) -> Declared {
+    pub(crate) fn declare(&mut self, name: &str, spec: &VCenterSpec) -> Declared {
         let selector = spec.namespaces.clone().map(Selector::try_from).transpose();
         let listed = Listed {
             // What can't be read selects nothing.
@@ -66,25 +66,25 @@ impl Roster {
         Declared { is_news, problem: selector.err().map(|error| format!("spec.namespaces: {error}")) }
     }
 
-    pub fn dismiss(&mut self, name: &str) {
+    pub(crate) fn dismiss(&mut self, name: &str) {
         self.listed.remove(name);
     }
 
-    pub fn set_environment(&mut self) {
+    pub(crate) fn set_environment(&mut self) {
         self.environment = true;
     }
 
     /// Whether the environment gives one. A VCenter of its name takes its place.
-    pub fn has_environment(&self) -> bool {
+    pub(crate) fn has_environment(&self) -> bool {
         self.environment && !self.listed.contains_key(DEFAULT)
     }
 
-    pub fn defaults(&self, name: &str) -> Placement {
+    pub(crate) fn defaults(&self, name: &str) -> Placement {
         self.listed.get(name).map(|listed| listed.defaults.clone()).unwrap_or_default()
     }
 
     /// What each is to a namespace.
-    pub fn candidates(&self, around: &Around) -> Vec<Candidate<'_>> {
+    pub(crate) fn candidates(&self, around: &Around) -> Vec<Candidate<'_>> {
         let listed = self.listed.iter().map(|(name, listed)| Candidate {
             name,
             serves: match &listed.selector {

@@ -27,7 +27,7 @@ use crate::vcenter::{
 
 /// What a group's actions need to know beside themselves.
 #[derive(Debug)]
-pub struct Scene {
+pub(crate) struct Scene {
     pub client: Client,
     pub desired: Desired,
     /// The id of this Kubernetes cluster.
@@ -40,7 +40,7 @@ pub struct Scene {
 
 /// What became of a submission.
 #[derive(Debug)]
-pub enum Submitted {
+pub(crate) enum Submitted {
     /// A task does it.
     Task(TaskRef),
     /// It is done.
@@ -51,17 +51,17 @@ pub enum Submitted {
 
 impl Scene {
     /// The group's namespace and name.
-    pub fn key(&self) -> GroupKey {
+    pub(crate) fn key(&self) -> GroupKey {
         (self.desired.namespace.clone(), self.desired.name.clone())
     }
 
     /// The hosts that a clone can go to.
-    pub fn hosts(&self) -> &[HostSystemRef] {
+    pub(crate) fn hosts(&self) -> &[HostSystemRef] {
         self.source.as_ref().map_or(&[], |source| &source.hosts)
     }
 
     /// Whoever has the name that an action wants, and isn't the group's: in words for a person.
-    pub fn taken_by(&self, action: &Action, mirror: &Mirror) -> Option<String> {
+    pub(crate) fn taken_by(&self, action: &Action, mirror: &Mirror) -> Option<String> {
         let folder = self.folder.as_ref()?.reference();
         let name = match action {
             Action::Clone(slot) => &names::member(&self.desired.name, &self.desired.uid, *slot),
@@ -76,7 +76,7 @@ impl Scene {
     }
 
     /// Has vCenter begin with an action. A clone weighs on a host, and goes to it where nothing in vCenter chooses one.
-    pub async fn submit(&self, action: &Action, host: Option<&HostSystemRef>) -> Result<Submitted> {
+    pub(crate) async fn submit(&self, action: &Action, host: Option<&HostSystemRef>) -> Result<Submitted> {
         let task = match action {
             Action::CreateFolder => return self.create_folder().await,
             Action::DestroyFolder => {
@@ -192,6 +192,6 @@ fn machine(id: &MachineId) -> VirtualMachineRef {
 }
 
 /// The folder as a typed reference.
-pub fn folder(reference: Option<ManagedObjectReference>) -> Option<FolderRef> {
+pub(super) fn folder(reference: Option<ManagedObjectReference>) -> Option<FolderRef> {
     reference.and_then(|reference| FolderRef::try_from(reference).map_err(Error::from).ok())
 }

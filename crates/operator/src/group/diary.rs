@@ -24,7 +24,7 @@ const BETWEEN_WRITES: Duration = Duration::from_secs(1);
 
 /// The diaries of all groups, by UID. Any may be lost: then something is told twice.
 #[derive(Debug, Default)]
-pub struct Diaries(Mutex<HashMap<String, Diary>>);
+pub(super) struct Diaries(Mutex<HashMap<String, Diary>>);
 
 #[derive(Debug, Default)]
 struct Diary {
@@ -34,18 +34,18 @@ struct Diary {
 }
 
 /// What is to be said of a group now.
-pub struct Page {
+pub(super) struct Page {
     pub verdict: Verdict,
     pub news: Vec<News>,
 }
 
 impl Diaries {
-    pub fn forget(&self, uid: &str) {
+    pub(super) fn forget(&self, uid: &str) {
         self.all().remove(uid);
     }
 
     /// Comes to a verdict, with an eye on how long the group has got no further.
-    pub fn page(&self, desired: &Desired, group: &VmGroup, turn: &mut Turn) -> Page {
+    pub(super) fn page(&self, desired: &Desired, group: &VmGroup, turn: &mut Turn) -> Page {
         let now = Timestamp::now();
         let generation = group.metadata.generation.unwrap_or(0);
         let mut diaries = self.all();
@@ -72,7 +72,7 @@ impl Diaries {
     }
 
     /// How long to wait before a status may be written, if it is too early. Otherwise it counts as written.
-    pub fn wait_to_write(&self, group: &VmGroup, status: &VmGroupStatus) -> Option<Duration> {
+    pub(super) fn wait_to_write(&self, group: &VmGroup, status: &VmGroupStatus) -> Option<Duration> {
         let before = group.status.as_ref();
         if before == Some(status) {
             return None;

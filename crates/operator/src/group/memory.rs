@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What is under way for a group.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// What is being submitted, and what tasks do.
     under_way: BTreeSet<Action>,
     /// What has ended well, and since when its effect is waited for.
@@ -41,7 +41,7 @@ pub struct Memory {
 
 impl Memory {
     /// A spec that was changed is tried at once: what failed may have been mended.
-    pub fn turn_to(&mut self, generation: i64) {
+    pub(crate) fn turn_to(&mut self, generation: i64) {
         if self.generation != generation {
             self.generation = generation;
             self.waits.reset();
@@ -50,15 +50,15 @@ impl Memory {
     }
 
     /// Nothing that failed while it was away says anything about now.
-    pub fn vcenter_is_back(&mut self) {
+    pub(crate) fn vcenter_is_back(&mut self) {
         self.waits.reset();
     }
 
-    pub fn begin(&mut self, action: Action) {
+    pub(crate) fn begin(&mut self, action: Action) {
         self.under_way.insert(action);
     }
 
-    pub fn succeeded(&mut self, action: &Action, now: Timestamp) {
+    pub(crate) fn succeeded(&mut self, action: &Action, now: Timestamp) {
         self.under_way.remove(action);
         let subject = action.subject();
         self.waits.succeeded(&subject);
@@ -75,12 +75,12 @@ impl Memory {
     }
 
     /// Nobody knows how it ended. What it did, the world shows.
-    pub fn lost(&mut self, action: &Action) {
+    pub(crate) fn lost(&mut self, action: &Action) {
         self.under_way.remove(action);
     }
 
     /// A call or task failed. If its name was taken, `taken_by` says by whom, if that can be seen.
-    pub fn failed(
+    pub(crate) fn failed(
         &mut self,
         action: &Action,
         error: &Error,
@@ -117,23 +117,23 @@ impl Memory {
     }
 
     /// Everything is as declared, so whatever failed on the way no longer matters.
-    pub fn forgive(&mut self) {
+    pub(crate) fn forgive(&mut self) {
         self.problems.clear();
         self.waits.reset();
     }
 
-    pub fn problems(&self) -> Vec<String> {
+    pub(crate) fn problems(&self) -> Vec<String> {
         self.problems.values().cloned().collect()
     }
 
     /// When to look again at what nothing will tell of.
-    pub fn wake(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn wake(&self, now: Timestamp) -> Option<Timestamp> {
         let patience = self.done.values().filter_map(|since| since.checked_add(PATIENCE).ok());
         patience.chain(self.waits.not_before(&Subject::Folder)).filter(|time| *time > now).min()
     }
 
     /// The group as it is.
-    pub fn observe(&mut self, view: &View<'_>, now: Timestamp) -> Observed {
+    pub(crate) fn observe(&mut self, view: &View<'_>, now: Timestamp) -> Observed {
         let group_folder = view.group_folder();
         let folder = match group_folder.as_ref() {
             None => Folder::Absent,
@@ -195,7 +195,7 @@ fn gerund(action: &Action) -> String {
 }
 
 /// Where to look for a group, and how.
-pub struct View<'a> {
+pub(crate) struct View<'a> {
     pub desired: &'a Desired,
     pub readiness: Readiness,
     pub mirror: &'a Mirror,
@@ -210,7 +210,7 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    pub fn group_folder(&self) -> Option<ManagedObjectReference> {
+    pub(crate) fn group_folder(&self) -> Option<ManagedObjectReference> {
         let name = names::folder(&self.desired.namespace, &self.desired.name);
         let base: ManagedObjectReference = self.base.clone().into();
         let mut folders = self.mirror.folders.iter();
@@ -220,7 +220,7 @@ impl View<'_> {
     }
 
     /// Whose folder it is, if it is that of a group in another Kubernetes cluster. Nobody fights over it.
-    pub fn conflict(&self) -> Option<String> {
+    pub(crate) fn conflict(&self) -> Option<String> {
         let folder = self.group_folder()?;
         let inside = self.mirror.machines.values().filter(|machine| machine.parent.as_ref() == Some(&folder));
         let mut foreign = None;

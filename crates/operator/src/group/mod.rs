@@ -38,11 +38,11 @@ use crate::{
 use act::Scene;
 use diary::Diaries;
 use memory::View;
-pub use preview::preview;
-pub use source::Unusable;
+pub(crate) use preview::preview;
+pub(crate) use source::Unusable;
 use source::{Found, Source};
-pub use survey::{Finding, survey};
-pub use works::{Works, start_what_may};
+pub(crate) use survey::{Finding, survey};
+pub(crate) use works::{Works, start_what_may};
 
 const FINALIZER: &str = "vm.codeconnect.vmworld.com/finalizer";
 /// On a group that is being deleted: whatever is left of it in vCenter stays there.
@@ -53,7 +53,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 const RESYNC: Duration = Duration::from_mins(5);
 
 /// What every reconcile needs.
-pub struct Context {
+pub(crate) struct Context {
     pub kube: Client,
     pub fleet: Fleet,
     /// The id of this Kubernetes cluster: its `kube-system` namespace's UID.
@@ -63,20 +63,20 @@ pub struct Context {
 }
 
 impl Context {
-    pub fn new(kube: Client, fleet: Fleet, cluster: String, infos: Infos) -> Self {
+    pub(crate) fn new(kube: Client, fleet: Fleet, cluster: String, infos: Infos) -> Self {
         Self { kube, fleet, cluster, infos, diaries: Diaries::default() }
     }
 }
 
 /// Why a reconcile failed: the API server didn't answer as it should. It is tried again.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     #[error("the API server: {0}")]
     Kube(#[from] kube::Error),
 }
 
 /// Brings one group closer to what it declares.
-pub async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
+pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
     let groups: Api<VmGroup> = Api::namespaced(context.kube.clone(), &group.namespace().unwrap_or_default());
     let is_ours = group.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
     if group.metadata.deletion_timestamp.is_some() && !is_ours {
@@ -363,7 +363,7 @@ async fn find_source(site: &Site<'_>, group: &VmGroup, found: &Found) -> Result<
 }
 
 /// Notes where rights are needed in a vCenter before any group says so.
-pub async fn concern_defaults(live: &Live, defaults: &Placement) {
+pub(crate) async fn concern_defaults(live: &Live, defaults: &Placement) {
     let is_wanted = live.rights().wants_defaults();
     if is_wanted && let Ok(base) = source::base(&live.inventory, defaults).await {
         base.concern(live, defaults);
@@ -393,7 +393,7 @@ async fn set_finalizers(
 }
 
 /// What is done when a reconcile fails: the API server is asked again in a while.
-pub fn on_error(_: Arc<VmGroup>, error: &Error, _: Arc<Context>) -> Requeue {
+pub(crate) fn on_error(_: Arc<VmGroup>, error: &Error, _: Arc<Context>) -> Requeue {
     warn!(%error, "a reconcile failed");
     Requeue::requeue(Duration::from_secs(5))
 }

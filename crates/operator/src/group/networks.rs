@@ -16,7 +16,7 @@ use vim25::{
 use super::source::Unusable;
 
 /// The networks that a group names.
-pub async fn named(
+pub(super) async fn named(
     inventory: &Inventory,
     below: Option<&ManagedObjectReference>,
     spec: &VmGroupSpec,
@@ -29,7 +29,7 @@ pub async fn named(
 }
 
 /// The changes to a clone's cards, the first card for the first network. Cards beyond stay as the template has them.
-pub async fn cards(
+pub(super) async fn cards(
     client: &Client,
     networks: &[NetworkRef],
     template: &VirtualMachineRef,

@@ -18,7 +18,7 @@ use super::{
 use crate::fleet::Seat;
 
 /// What would be done.
-pub struct Preview {
+pub(crate) struct Preview {
     /// The machines that are there now.
     pub members: Vec<Member>,
     /// What would be done to them, in order.
@@ -26,7 +26,7 @@ pub struct Preview {
 }
 
 /// Looks for all that the spec names, as the operator would, and foresees the rest.
-pub async fn preview(
+pub(crate) async fn preview(
     seat: &Seat,
     secrets: Option<&Api<Secret>>,
     cluster: &str,

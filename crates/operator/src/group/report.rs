@@ -19,7 +19,7 @@ use super::{Error, Turn};
 use crate::{events, status};
 
 /// What is said of a group.
-pub fn status(group: &VmGroup, desired: &Desired, turn: &Turn, verdict: &Verdict) -> VmGroupStatus {
+pub(super) fn status(group: &VmGroup, desired: &Desired, turn: &Turn, verdict: &Verdict) -> VmGroupStatus {
     // Where the group couldn't be seen, its machines are not taken for gone.
     let is_known = turn.observed.is_some();
     let before = group.status.clone().unwrap_or_default();
@@ -43,7 +43,7 @@ pub fn status(group: &VmGroup, desired: &Desired, turn: &Turn, verdict: &Verdict
 }
 
 /// What is said of a group that makes no sense.
-pub fn invalid(group: &VmGroup, invalid: &Invalid) -> VmGroupStatus {
+pub(super) fn invalid(group: &VmGroup, invalid: &Invalid) -> VmGroupStatus {
     let before = group.status.clone().unwrap_or_default();
     let message = invalid.to_string();
     let judge =
@@ -59,7 +59,7 @@ pub fn invalid(group: &VmGroup, invalid: &Invalid) -> VmGroupStatus {
     }
 }
 
-pub async fn write(groups: &Api<VmGroup>, group: &VmGroup, status: VmGroupStatus) -> Result<(), Error> {
+pub(super) async fn write(groups: &Api<VmGroup>, group: &VmGroup, status: VmGroupStatus) -> Result<(), Error> {
     if group.status.as_ref() == Some(&status) {
         return Ok(());
     }
@@ -68,13 +68,13 @@ pub async fn write(groups: &Api<VmGroup>, group: &VmGroup, status: VmGroupStatus
 }
 
 /// Writes down which vCenter the group is at home in, before anything is done there; or that it is in none.
-pub async fn settle(groups: &Api<VmGroup>, group: &VmGroup, vcenter: Option<&str>) -> Result<(), Error> {
+pub(super) async fn settle(groups: &Api<VmGroup>, group: &VmGroup, vcenter: Option<&str>) -> Result<(), Error> {
     status::write(groups, group, json!({"vcenter": vcenter})).await?;
     Ok(())
 }
 
 /// Tells that the group is given up.
-pub fn abandoned(kube: &Client, group: &VmGroup) {
+pub(super) fn abandoned(kube: &Client, group: &VmGroup) {
     let message = "given up as its annotation asks: what is left of it in vCenter stays there, unattended".to_owned();
     events::tell(kube, group, &[News { is_warning: true, reason: "Abandoned", message }]);
 }

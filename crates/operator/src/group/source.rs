@@ -24,14 +24,14 @@ const DEFAULT_FOLDER: &str = "vm-operator";
 
 /// Where the group's folder is.
 #[derive(Clone, Debug)]
-pub struct Base {
+pub(crate) struct Base {
     pub datacenter: DatacenterRef,
     pub folder: FolderRef,
 }
 
 /// What a group's spec names, as far as it has been looked for.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub(crate) struct Found {
     pub base: Base,
     /// The template, if there is one: clones of it may be on their way.
     pub template: Option<VirtualMachineRef>,
@@ -41,7 +41,7 @@ pub struct Found {
 
 /// What the group's machines are made from.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub(crate) struct Source {
     pub template: VirtualMachineRef,
     pub pool: ResourcePoolRef,
     pub datastore: Option<DatastoreRef>,
@@ -61,14 +61,14 @@ pub struct Source {
 
 impl Base {
     /// Notes where rights are needed.
-    pub fn concern(&self, live: &Live, placement: &Placement) {
+    pub(crate) fn concern(&self, live: &Live, placement: &Placement) {
         live.rights().concern(self.folder.reference(), Part::Folder, folder_name(placement));
     }
 }
 
 impl Source {
     /// Notes where rights are needed.
-    pub fn concern(&self, live: &Live, spec: &VmGroupSpec) {
+    pub(crate) fn concern(&self, live: &Live, spec: &VmGroupSpec) {
         let mut rights = live.rights();
         rights.concern(self.template.reference(), Part::Template, &spec.template);
         let placement = &spec.placement;
@@ -85,7 +85,7 @@ impl Source {
 
 /// Why something that the group names can't be used, as a sentence that names the field.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub(crate) enum Unusable {
     #[error("spec.{0}: {1}")]
     Lookup(&'static str, LookupError),
     #[error("spec.{0}: {1}")]
@@ -93,11 +93,11 @@ pub enum Unusable {
 }
 
 /// What a group declares, with what it leaves open as its vCenter says.
-pub fn with_defaults(spec: &VmGroupSpec, defaults: &Placement) -> VmGroupSpec {
+pub(super) fn with_defaults(spec: &VmGroupSpec, defaults: &Placement) -> VmGroupSpec {
     VmGroupSpec { placement: spec.placement.or(defaults), ..spec.clone() }
 }
 
-pub async fn base(inventory: &Inventory, placement: &Placement) -> Result<Base, Unusable> {
+pub(super) async fn base(inventory: &Inventory, placement: &Placement) -> Result<Base, Unusable> {
     let datacenter = match &placement.datacenter {
         Some(name) => inventory.find(None, name).await,
         None => inventory.default_datacenter().await,
@@ -108,11 +108,11 @@ pub async fn base(inventory: &Inventory, placement: &Placement) -> Result<Base, 
 }
 
 /// What the folder is called that groups' folders are made in.
-pub fn folder_name(placement: &Placement) -> &str {
+pub(super) fn folder_name(placement: &Placement) -> &str {
     placement.folder.as_deref().unwrap_or(DEFAULT_FOLDER)
 }
 
-pub async fn source(
+pub(super) async fn source(
     live: &Live,
     secrets: Option<&Api<Secret>>,
     base: &Base,
@@ -145,7 +145,7 @@ pub async fn source(
 }
 
 /// The template that a group names.
-pub async fn find_template(live: &Live, base: &Base, name: &str) -> Result<VirtualMachineRef, Unusable> {
+pub(super) async fn find_template(live: &Live, base: &Base, name: &str) -> Result<VirtualMachineRef, Unusable> {
     if let Some(moref) = name.strip_prefix("moref:") {
         let template = VirtualMachineRef::new(moref);
         let is_there = live.mirror().machines.contains_key(template.reference());
@@ -156,7 +156,7 @@ pub async fn find_template(live: &Live, base: &Base, name: &str) -> Result<Virtu
     found.map_err(|error| Unusable::Lookup("template", error))
 }
 
-pub async fn datastore(
+pub(super) async fn datastore(
     inventory: &Inventory,
     base: &Base,
     spec: &VmGroupSpec,
@@ -166,7 +166,7 @@ pub async fn datastore(
     found.map(Some).map_err(|error| Unusable::Lookup("placement.datastore", error))
 }
 
-pub async fn pool(
+pub(super) async fn pool(
     client: &Client,
     inventory: &Inventory,
     base: &Base,
@@ -191,7 +191,7 @@ pub async fn pool(
 }
 
 /// The hosts that machines can be put on, and whether clones have to say which.
-pub async fn hosts(
+pub(super) async fn hosts(
     live: &Live,
     below: Option<&ManagedObjectReference>,
     pool: &ResourcePoolRef,
@@ -233,7 +233,7 @@ fn usable_hosts(live: &Live, owner: &ManagedObjectReference) -> Vec<HostSystemRe
     usable
 }
 
-pub async fn snapshot(
+pub(super) async fn snapshot(
     client: &Client,
     template: &VirtualMachineRef,
     spec: &VmGroupSpec,
@@ -253,7 +253,7 @@ pub async fn snapshot(
 }
 
 /// What cloud-init is told: the user data and the metadata.
-pub async fn cloud_init(
+pub(super) async fn cloud_init(
     secrets: Option<&Api<Secret>>,
     spec: &VmGroupSpec,
 ) -> Result<(Option<String>, Option<String>), Unusable> {

@@ -12,7 +12,7 @@ use super::{
 use crate::{fleet::Seat, vcenter::rights};
 
 /// What was looked for, and what was found or why it can't be used.
-pub struct Finding {
+pub(crate) struct Finding {
     pub what: &'static str,
     pub outcome: Result<String, String>,
 }
@@ -22,7 +22,7 @@ fn finding(what: &'static str, outcome: Result<impl Into<String>, Unusable>) -> 
 }
 
 /// Looks for all that a group names, as the operator would, and whether Drover may do there what it has to.
-pub async fn survey(seat: &Seat, secrets: Option<&Api<Secret>>, group: &VmGroup) -> Vec<Finding> {
+pub(crate) async fn survey(seat: &Seat, secrets: Option<&Api<Secret>>, group: &VmGroup) -> Vec<Finding> {
     let live = &seat.live;
     let spec = with_defaults(&group.spec, &seat.defaults);
     let base = match source::base(&live.inventory, &spec.placement).await {
@@ -75,7 +75,7 @@ pub async fn survey(seat: &Seat, secrets: Option<&Api<Secret>>, group: &VmGroup)
 }
 
 /// Whether Drover may do what it has to, where groups have said that it matters.
-pub async fn privileges(seat: &Seat) -> Finding {
+pub(super) async fn privileges(seat: &Seat) -> Finding {
     let outcome = match rights::check(&seat.live).await {
         Err(error) => Err(error.to_string()),
         Ok(()) => match seat.live.rights().missing() {

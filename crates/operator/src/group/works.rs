@@ -29,7 +29,7 @@ use crate::vcenter::{
 
 /// Everything that is queued and under way in one vCenter, by the groups' UIDs.
 #[derive(Debug)]
-pub struct Works {
+pub(crate) struct Works {
     budget: Budget<String, Action, ManagedObjectReference>,
     groups: HashMap<String, Group>,
     tasks: HashMap<ManagedObjectReference, Errand>,
@@ -40,7 +40,7 @@ pub struct Works {
 
 /// What is known of a group. All of it may be lost.
 #[derive(Debug, Default)]
-pub struct Group {
+pub(crate) struct Group {
     pub memory: Memory,
     /// What the spec names, found in vCenter for this generation of it and this placement.
     pub found: Option<(i64, Placement, Found)>,
@@ -74,12 +74,12 @@ impl Default for Works {
 }
 
 impl Works {
-    pub fn group(&mut self, uid: &str) -> &mut Group {
+    pub(crate) fn group(&mut self, uid: &str) -> &mut Group {
         self.groups.entry(uid.to_owned()).or_default()
     }
 
     /// Queues what a group's plan says, in place of what its last plan said.
-    pub fn order(&mut self, scene: Scene, actions: &[Action]) {
+    pub(crate) fn order(&mut self, scene: Scene, actions: &[Action]) {
         let uid = scene.desired.uid.clone();
         let wanted: BTreeSet<_> = actions.iter().collect();
         self.budget.retain(&uid, |action| wanted.contains(action));
@@ -104,7 +104,7 @@ impl Works {
     }
 
     /// Forgets a group that is gone.
-    pub fn forget(&mut self, uid: &str) {
+    pub(crate) fn forget(&mut self, uid: &str) {
         self.budget.forget(&uid.to_owned());
         self.groups.remove(uid);
         let over: Vec<_> =
@@ -117,7 +117,7 @@ impl Works {
     }
 
     /// Takes up the tasks that have ended.
-    pub fn learn(&mut self, mirror: &mut Mirror, now: Timestamp) {
+    pub(crate) fn learn(&mut self, mirror: &mut Mirror, now: Timestamp) {
         let ended: Vec<_> = self.tasks.keys().filter(|task| mirror.tasks.contains_key(task)).cloned().collect();
         for task in ended {
             if let (Some(errand), Some(ended)) = (self.tasks.remove(&task), mirror.end_of(&task)) {
@@ -127,28 +127,28 @@ impl Works {
     }
 
     /// vCenter was away, and everything of it has been read anew.
-    pub fn start_over(&mut self) {
+    pub(crate) fn start_over(&mut self) {
         for group in self.groups.values_mut() {
             group.memory.vcenter_is_back();
         }
     }
 
     /// Sets how much may be done at once.
-    pub fn set_limits(&mut self, limits: Limits) {
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
         self.budget.set_limits(limits);
     }
 
     /// Whether something was refused for want of a privilege since this was last asked.
-    pub fn take_refusal(&mut self) -> bool {
+    pub(crate) fn take_refusal(&mut self) -> bool {
         std::mem::take(&mut self.is_refused)
     }
 
     /// How much is queued, and how much under way.
-    pub fn load(&self) -> (usize, usize) {
+    pub(crate) fn load(&self) -> (usize, usize) {
         (self.budget.queued(), self.budget.in_use())
     }
 
-    pub fn is_known(&self, task: &ManagedObjectReference) -> bool {
+    pub(crate) fn is_known(&self, task: &ManagedObjectReference) -> bool {
         self.tasks.contains_key(task)
     }
 
@@ -223,7 +223,7 @@ impl Works {
 }
 
 /// Starts all that may be started. Nobody waits for it: what comes of it is seen in the mirror.
-pub fn start_what_may(live: &Arc<Live>) {
+pub(crate) fn start_what_may(live: &Arc<Live>) {
     while let Some(errand) = { live.works().next() } {
         tokio::spawn(run(Arc::clone(live), errand));
     }

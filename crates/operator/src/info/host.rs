@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Shows a host as it is.
-pub async fn reconcile(info: Arc<HostInfo>, context: Arc<Context>) -> Result<Requeue, Error> {
+pub(super) async fn reconcile(info: Arc<HostInfo>, context: Arc<Context>) -> Result<Requeue, Error> {
     let sight = look(&info, &context);
     report::show(&context, &*info, info.status.as_ref(), sight, Timestamp::now()).await
 }

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Shows a machine as it is.
-pub async fn reconcile(info: Arc<VMInfo>, context: Arc<Context>) -> Result<Requeue, Error> {
+pub(super) async fn reconcile(info: Arc<VMInfo>, context: Arc<Context>) -> Result<Requeue, Error> {
     let sight = look(&info, &context);
     report::show(&context, &*info, info.status.as_ref(), sight, Timestamp::now()).await
 }

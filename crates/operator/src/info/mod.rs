@@ -36,14 +36,14 @@ use crate::{
         whereabouts::{Concerned, normal},
     },
 };
-pub use publish::hosts as publish_hosts;
+pub(crate) use publish::hosts as publish_hosts;
 
 const MANAGER: &str = "drover";
 /// How long to wait for a watch that is behind.
 const MOMENT: Duration = Duration::from_millis(100);
 
 /// The HostInfos and VMInfos that there are, as the watches tell.
-pub struct Infos {
+pub(crate) struct Infos {
     hosts: Shelf<HostInfo>,
     machines: Shelf<VMInfo>,
     /// The versions of objects that a status has been written over, by UID, until the watch has told of it.
@@ -51,7 +51,7 @@ pub struct Infos {
 }
 
 /// Where the watches write what they tell.
-pub struct Writers {
+pub(crate) struct Writers {
     hosts: Writer<HostInfo>,
     machines: Writer<VMInfo>,
 }
@@ -66,14 +66,14 @@ struct Lanes {
 }
 
 /// The triggers that are for others.
-pub struct Others {
+pub(crate) struct Others {
     pub groups: mpsc::UnboundedReceiver<Trigger>,
     pub vcenters: mpsc::UnboundedReceiver<ObjectRef<VCenter>>,
 }
 
 impl Infos {
     /// Empty stores, and where to write into them.
-    pub fn new() -> (Self, Writers) {
+    pub(crate) fn new() -> (Self, Writers) {
         let (hosts, host_writer) = Shelf::new();
         let (machines, machine_writer) = Shelf::new();
         (
@@ -108,7 +108,7 @@ impl Infos {
     }
 
     /// The names of a group's members that the user has marked to go first.
-    pub fn marked(&self, group: &str) -> BTreeSet<String> {
+    pub(crate) fn marked(&self, group: &str) -> BTreeSet<String> {
         self.of_group(group).filter(|info| is_marked(info)).map(|info| info.name_any()).collect()
     }
 
@@ -137,13 +137,13 @@ fn group_of(info: &VMInfo) -> Option<&OwnerReference> {
     groups.find(|owner| owner.api_version == VmGroup::api_version(&()))
 }
 
-pub fn is_marked(info: &VMInfo) -> bool {
+pub(crate) fn is_marked(info: &VMInfo) -> bool {
     info.annotations().get(SCALE_IN_FIRST).is_some_and(|value| value == "true")
 }
 
 /// Starts the controllers of HostInfos and VMInfos, and the publication of groups' members. Takes the triggers of all vCenters,
 /// and returns those that are for others.
-pub fn start(context: &Arc<Context>, writers: Writers, orders: mpsc::UnboundedReceiver<Trigger>) -> Others {
+pub(crate) fn start(context: &Arc<Context>, writers: Writers, orders: mpsc::UnboundedReceiver<Trigger>) -> Others {
     let (groups, group_orders) = mpsc::unbounded_channel();
     let (vcenters, vcenter_orders) = mpsc::unbounded_channel();
     let (hosts, host_orders) = mpsc::unbounded_channel();

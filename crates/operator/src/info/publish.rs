@@ -24,7 +24,7 @@ use crate::{fleet::Seat, group::Context, shelf::Error, vcenter::Live};
 const VCENTER_LABEL: &str = "vm.codeconnect.vmworld.com/vcenter";
 
 /// Makes a VMInfo for each member of a group, and removes those whose member is gone.
-pub async fn members(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
+pub(super) async fn members(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
     if !context.infos.machines.is_filled() {
         return Ok(Requeue::requeue(MOMENT));
     }
@@ -81,7 +81,7 @@ fn is_taken(context: &Context, namespace: &str, name: &str) -> bool {
 
 /// Makes a HostInfo for each host of a vCenter in the namespace that its VCenter says, and removes those that were made for it
 /// and have no place there any more.
-pub async fn hosts(context: &Context, live: &Live, vcenter: &VCenter) -> Result<(), Error> {
+pub(crate) async fn hosts(context: &Context, live: &Live, vcenter: &VCenter) -> Result<(), Error> {
     if !context.infos.hosts.is_filled() {
         // It is looked at again in a moment.
         return Ok(());

@@ -31,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// What there is to see of something that a user asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Sight<S> {
+pub(super) enum Sight<S> {
     /// The one that is meant.
     Here { status: S, health: Judgement, figures: Vec<Whole> },
     /// There is no such thing, or there are several.
@@ -42,14 +42,14 @@ pub enum Sight<S> {
 
 /// A figure of a status, by its name there, and what it is a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whole {
+pub(super) struct Whole {
     pub figure: &'static str,
     pub whole: i64,
 }
 
 /// How a condition stands, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judgement {
+pub(super) struct Judgement {
     /// `None`: it isn't known.
     pub holds: Option<bool>,
     pub reason: Reason,
@@ -57,13 +57,13 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    pub fn new(holds: impl Into<Option<bool>>, reason: Reason, message: impl Into<String>) -> Self {
+    pub(super) fn new(holds: impl Into<Option<bool>>, reason: Reason, message: impl Into<String>) -> Self {
         Self { holds: holds.into(), reason, message: message.into() }
     }
 }
 
 /// The vCenter to look for an object in, or what there is to say instead.
-pub fn vcenter_of<K, S>(context: &Context, info: &K, named: Option<&str>) -> Result<Arc<Live>, Sight<S>>
+pub(super) fn vcenter_of<K, S>(context: &Context, info: &K, named: Option<&str>) -> Result<Arc<Live>, Sight<S>>
 where
     K: Resource<Scope = NamespaceResourceScope>,
 {
@@ -79,7 +79,7 @@ where
 }
 
 /// Brings the status of an object up to what is seen, if it is time to, and says when to come back.
-pub async fn show<K, S>(
+pub(super) async fn show<K, S>(
     context: &Context,
     info: &K,
     before: Option<&S>,

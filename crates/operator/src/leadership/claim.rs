@@ -11,7 +11,7 @@ use tokio::{
 ///
 /// Clones are the same claim.
 #[derive(Clone, Debug)]
-pub struct Claim(Option<watch::Receiver<Term>>);
+pub(crate) struct Claim(Option<watch::Receiver<Term>>);
 
 /// How things stand with a claim.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub(super) enum Term {
 
 /// Why a claim has ended.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Loss {
+pub(crate) enum Loss {
     /// The API server was away for too long.
     #[error("it could not be renewed in time")]
     Lapsed,
@@ -40,7 +40,7 @@ pub enum Loss {
 
 impl Claim {
     /// A claim that nobody contests.
-    pub fn always() -> Self {
+    pub(crate) fn always() -> Self {
         Self(None)
     }
 
@@ -49,12 +49,12 @@ impl Claim {
     }
 
     /// Whether it is held at this moment, by this machine's own clock.
-    pub fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         self.0.as_ref().is_none_or(|term| term.borrow().holds(Instant::now()))
     }
 
     /// Returns once it is held. It may be for long.
-    pub async fn acquired(&self) {
+    pub(crate) async fn acquired(&self) {
         let Some(term) = &self.0 else { return };
         if term.clone().wait_for(|term| term.holds(Instant::now())).await.is_err() {
             // Nobody seeks it any more.
@@ -63,7 +63,7 @@ impl Claim {
     }
 
     /// Returns once it has ended, with the reason.
-    pub async fn lost(&self) -> Loss {
+    pub(crate) async fn lost(&self) -> Loss {
         let Some(term) = &self.0 else { return future::pending().await };
         let mut term = term.clone();
         loop {

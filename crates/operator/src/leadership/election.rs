@@ -8,14 +8,14 @@ use tokio::time::{Duration, Instant};
 /// How old a record is can't be told from its times: they are from another machine's clock. So the time is counted from when
 /// this one first saw it, which is later than when it was written.
 #[derive(Clone, Debug)]
-pub struct Sighting {
+pub(super) struct Sighting {
     pub record: LeaseSpec,
     pub since: Instant,
 }
 
 /// What a candidate does next.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub(super) enum Step {
     /// Write this record, if the lease is still as it was read.
     Write(LeaseSpec),
     /// Look again later: this one holds the lease.
@@ -24,7 +24,7 @@ pub enum Step {
 
 /// One who wants the lease.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub(super) struct Candidate {
     /// Nobody else's, not even that of the same pod before a restart.
     pub identity: String,
     /// For how long others have to respect a record of this candidate.
@@ -33,7 +33,7 @@ pub struct Candidate {
 
 impl Sighting {
     /// Takes up what was read now.
-    pub fn next(previous: Option<Self>, record: LeaseSpec, now: Instant) -> Self {
+    pub(super) fn next(previous: Option<Self>, record: LeaseSpec, now: Instant) -> Self {
         match previous {
             Some(known) if known.record == record => known,
             _ => Self { record, since: now },
@@ -49,7 +49,7 @@ impl Sighting {
 
 impl Candidate {
     /// What to do about a lease. `wall` is only written down, for people to read and others to see a change.
-    pub fn decide(&self, seen: &Sighting, now: Instant, wall: Timestamp) -> Step {
+    pub(super) fn decide(&self, seen: &Sighting, now: Instant, wall: Timestamp) -> Step {
         match holder(&seen.record) {
             Some(holder) if holder == self.identity => Step::Write(self.renewed(&seen.record, wall)),
             Some(holder) if !seen.has_run_out(now, self.lease) => Step::Wait(holder.to_owned()),
@@ -58,7 +58,7 @@ impl Candidate {
     }
 
     /// The record that lets others take over at once, if the lease is this candidate's to give.
-    pub fn returned(&self, record: &LeaseSpec, wall: Timestamp) -> Option<LeaseSpec> {
+    pub(super) fn returned(&self, record: &LeaseSpec, wall: Timestamp) -> Option<LeaseSpec> {
         let is_ours = holder(record) == Some(&self.identity);
         is_ours.then(|| LeaseSpec { holder_identity: None, ..self.renewed(record, wall) })
     }

@@ -28,13 +28,13 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-pub use claim::{Claim, Loss};
+pub(crate) use claim::{Claim, Loss};
 
 use claim::Term;
 use election::{Candidate, Sighting, Step};
 
 /// The lease's name, in the operator's own namespace.
-pub const LEASE: &str = "drover.vm.codeconnect.vmworld.com";
+pub(crate) const LEASE: &str = "drover.vm.codeconnect.vmworld.com";
 
 /// How an election is timed.
 #[derive(Clone, Copy, Debug)]
@@ -59,19 +59,19 @@ const TIMING: Timing = Timing {
 
 /// An operator's part in the election.
 #[derive(Debug)]
-pub struct Leadership {
+pub(crate) struct Leadership {
     claim: Claim,
     keeper: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
 impl Leadership {
     /// That of an operator that is alone, and needs no lease.
-    pub fn alone() -> Self {
+    pub(crate) fn alone() -> Self {
         Self { claim: Claim::always(), keeper: None }
     }
 
     /// Begins to seek the lease of the cluster, and to keep it from then on.
-    pub fn seek(config: &Config) -> Result<Self, kube::Error> {
+    pub(crate) fn seek(config: &Config) -> Result<Self, kube::Error> {
         let namespace = set("POD_NAMESPACE").unwrap_or_else(|| config.default_namespace.clone());
         let candidate = Candidate { identity: identity(), lease: TIMING.lease };
         info!(lease = LEASE, namespace, identity = candidate.identity, "seeking the lease");
@@ -88,12 +88,12 @@ impl Leadership {
     }
 
     /// The claim to ask before anything is changed.
-    pub fn claim(&self) -> Claim {
+    pub(crate) fn claim(&self) -> Claim {
         self.claim.clone()
     }
 
     /// Ends the claim and gives the lease back, so that another takes over at once.
-    pub async fn release(self) {
+    pub(crate) async fn release(self) {
         if let Some((stop, task)) = self.keeper {
             // A keeper that has lost the claim is no longer there.
             let _ = stop.send(());

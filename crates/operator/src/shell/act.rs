@@ -26,7 +26,7 @@ use tracing::info;
 
 /// What came of a plan.
 #[derive(Default)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// The API server refuses a step.
     pub refusal: Option<Trouble>,
     /// Something is not as it was when it was looked at, and has to be looked at again.
@@ -36,7 +36,12 @@ pub struct Outcome {
 }
 
 /// Takes the steps of a plan, one after the other. What is seen of the Deployment becomes what it is then.
-pub async fn act(kube: &Client, shell: &MyOwnShell, plan: &Plan, seen: &mut Seen) -> Result<Outcome, kube::Error> {
+pub(super) async fn act(
+    kube: &Client,
+    shell: &MyOwnShell,
+    plan: &Plan,
+    seen: &mut Seen,
+) -> Result<Outcome, kube::Error> {
     let mut outcome = Outcome::default();
     for step in &plan.steps {
         if let Err(error) = take(kube, shell, step, seen, &mut outcome).await {
@@ -140,7 +145,7 @@ async fn add_finalizer(kube: &Client, shell: &MyOwnShell) -> Result<(), kube::Er
 }
 
 /// Takes Drover's finalizer off an object.
-pub async fn drop_finalizer<K>(kube: &Client, object: &K) -> Result<(), kube::Error>
+pub(super) async fn drop_finalizer<K>(kube: &Client, object: &K) -> Result<(), kube::Error>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {

@@ -16,11 +16,11 @@ use kube::{
 };
 
 /// A namespace, and a name in it.
-pub type Key = (String, String);
+pub(super) type Key = (String, String);
 
 /// The groups and their machines.
 #[derive(Default)]
-pub struct Members(Mutex<Indexes>);
+pub(super) struct Members(Mutex<Indexes>);
 
 #[derive(Default)]
 struct Indexes {
@@ -50,7 +50,7 @@ impl<T> Default for Index<T> {
 
 impl Members {
     /// The machines of a group, in the order of their names. `None`: not all of them have been told yet.
-    pub fn of(&self, namespace: &str, group: &str) -> Option<Machines> {
+    pub(super) fn of(&self, namespace: &str, group: &str) -> Option<Machines> {
         let indexes = self.indexes();
         if !indexes.groups.is_filled || !indexes.machines.is_filled {
             return None;
@@ -66,7 +66,7 @@ impl Members {
     }
 
     /// Follows all groups and their machines, and tells which group has become another.
-    pub fn follow(self: Arc<Self>, kube: &Client) -> impl Stream<Item = Key> + Send + 'static {
+    pub(super) fn follow(self: Arc<Self>, kube: &Client) -> impl Stream<Item = Key> + Send + 'static {
         let published = watcher::Config::default().labels(GROUP_LABEL);
         let machines = watcher(Api::<VMInfo>::all(kube.clone()), published).default_backoff();
         let groups =

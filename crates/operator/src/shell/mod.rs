@@ -24,7 +24,7 @@ use act::act;
 use members::Members;
 use observe::observe;
 use report::{Pace, write};
-pub use run::run;
+pub(crate) use run::run;
 
 /// What stands in the way is looked at again after this long: nothing tells of all of it.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use kube::{Api, Client, Resource, api::ListParams};
 use serde::de::DeserializeOwned;
 
 /// Looks at all that a MyOwnShell is made of.
-pub async fn observe(kube: &Client, desired: &Desired, machines: Machines) -> Result<Seen, kube::Error> {
+pub(super) async fn observe(kube: &Client, desired: &Desired, machines: Machines) -> Result<Seen, kube::Error> {
     let namespace = &desired.namespace;
     let labels = labels(&desired.name);
     let selector = format!("{}={},{CR_LABEL}={}", APP.0, APP.1, labels[CR_LABEL]);

@@ -16,11 +16,11 @@ const BETWEEN_WRITES: Duration = Duration::from_secs(1);
 
 /// When each MyOwnShell's status was written, by UID. Any may be lost: then one is written early.
 #[derive(Default)]
-pub struct Pace(Mutex<HashMap<String, Instant>>);
+pub(super) struct Pace(Mutex<HashMap<String, Instant>>);
 
 impl Pace {
     /// How long to wait before a status may be written, if it is too early. Otherwise it counts as written.
-    pub fn wait_to_write(&self, shell: &MyOwnShell, status: &MyOwnShellStatus) -> Option<Duration> {
+    pub(super) fn wait_to_write(&self, shell: &MyOwnShell, status: &MyOwnShellStatus) -> Option<Duration> {
         let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let uid = shell.uid().unwrap_or_default();
         let early = written.get(&uid).and_then(|written| BETWEEN_WRITES.checked_sub(written.elapsed()));
@@ -31,7 +31,7 @@ impl Pace {
         None
     }
 
-    pub fn forget(&self, shell: &MyOwnShell) {
+    pub(super) fn forget(&self, shell: &MyOwnShell) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&shell.uid().unwrap_or_default());
     }
 }
@@ -41,7 +41,7 @@ fn states(status: &MyOwnShellStatus) -> Vec<&str> {
 }
 
 /// Writes a status.
-pub async fn write(kube: &Client, shell: &MyOwnShell, status: &MyOwnShellStatus) -> Result<(), kube::Error> {
+pub(super) async fn write(kube: &Client, shell: &MyOwnShell, status: &MyOwnShellStatus) -> Result<(), kube::Error> {
     let shells: Api<MyOwnShell> = Api::namespaced(kube.clone(), &shell.namespace().unwrap_or_default());
     let patch = difference(&value(&shell.status), &value(status));
     status::write(&shells, shell, patch).await.map(drop)

@@ -36,7 +36,7 @@ use crate::metrics::{Metrics, Outcome};
 const TOGETHER: Duration = Duration::from_millis(50);
 
 /// Keeps all MyOwnShells as they are declared, until told to stop.
-pub async fn run(
+pub(crate) async fn run(
     kube: Client,
     metrics: Metrics,
     told_to_stop: impl Future<Output = ()> + Clone + Send + Sync + 'static,

@@ -5,7 +5,7 @@ use vim25::{Error, TransportError, faults::InvalidLogin};
 
 /// Why, and since when.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Away {
+pub(crate) struct Away {
     pub reason: Reason,
     pub why: String,
     pub since: Timestamp,
@@ -13,7 +13,7 @@ pub struct Away {
 
 impl Away {
     /// The same, for those whose machines are in it.
-    pub fn sentence(&self) -> String {
+    pub(crate) fn sentence(&self) -> String {
         match self.reason {
             Reason::NotReadYet => self.why.clone(),
             _ => format!("{}; away since {}", self.why, self.since.strftime("%FT%TZ")),
@@ -22,7 +22,7 @@ impl Away {
 }
 
 /// What kind of obstacle an error is.
-pub fn reason(error: &Error) -> Reason {
+pub(crate) fn reason(error: &Error) -> Reason {
     if error.fault().is_some_and(vim25::Fault::is::<InvalidLogin>) {
         return Reason::LoginRefused;
     }

@@ -9,7 +9,7 @@ use vim25::{
 
 /// What people read of a machine. What is not known is `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Facts {
+pub(crate) struct Facts {
     pub guest: Option<String>,
     pub hardware_version: Option<String>,
     /// MHz.
@@ -43,7 +43,7 @@ pub struct Facts {
 }
 
 /// The properties that the facts are made from.
-pub fn properties() -> PropertySpec {
+pub(crate) fn properties() -> PropertySpec {
     let mut all = configuration();
     let others = PropertySpec::of(&[
         &vm::RUNTIME_HOST,
@@ -65,7 +65,7 @@ pub fn properties() -> PropertySpec {
 }
 
 /// Those of them that not every vCenter tells changes of.
-pub fn configuration() -> PropertySpec {
+pub(crate) fn configuration() -> PropertySpec {
     PropertySpec::of(&[
         &vm::CONFIG_GUEST_ID,
         &vm::CONFIG_VERSION,
@@ -80,7 +80,7 @@ pub fn configuration() -> PropertySpec {
 
 impl Facts {
     /// Takes up what vCenter told.
-    pub fn change(&mut self, update: &mut ObjectUpdate) -> Result<()> {
+    pub(crate) fn change(&mut self, update: &mut ObjectUpdate) -> Result<()> {
         self.change_configuration(update)?;
         self.change_place(update)?;
         self.change_guest(update)?;

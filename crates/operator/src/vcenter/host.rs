@@ -11,7 +11,7 @@ use vim25::{
 
 /// A host. What is not known is `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Host {
+pub(crate) struct Host {
     pub name: String,
     pub parent: Option<ManagedObjectReference>,
     pub hardware: Option<Hardware>,
@@ -35,7 +35,7 @@ pub struct Host {
 
 /// What a host is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hardware {
+pub(crate) struct Hardware {
     pub vendor: String,
     pub model: String,
     pub cpu_model: String,
@@ -46,7 +46,7 @@ pub struct Hardware {
 }
 
 /// The properties that a host is made from.
-pub fn properties() -> PropertySpec {
+pub(crate) fn properties() -> PropertySpec {
     PropertySpec::of(&[
         &host::NAME,
         &host::PARENT,
@@ -67,7 +67,7 @@ pub fn properties() -> PropertySpec {
 
 impl Host {
     /// Takes up what vCenter told.
-    pub fn change(&mut self, update: &mut ObjectUpdate) -> Result<()> {
+    pub(crate) fn change(&mut self, update: &mut ObjectUpdate) -> Result<()> {
         if let Some(name) = update.take(host::NAME)? {
             self.name = name.unwrap_or_default();
         }
@@ -80,7 +80,7 @@ impl Host {
     }
 
     /// The attributes that are set on it, by name.
-    pub fn attributes(&self) -> BTreeMap<String, String> {
+    pub(crate) fn attributes(&self) -> BTreeMap<String, String> {
         let named = |(key, value): (&i32, &String)| Some((self.attribute_names.get(key)?.clone(), value.clone()));
         self.attribute_values.iter().filter_map(named).collect()
     }

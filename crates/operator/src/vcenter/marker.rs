@@ -5,7 +5,7 @@ use vim25::{Any, types::OptionValue};
 
 /// What a machine's marker says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marker {
+pub(crate) struct Marker {
     /// The UID of the group.
     pub group: String,
     /// Where the group is: its namespace and name.
@@ -26,7 +26,7 @@ const CLUSTER: &str = "drover.cluster";
 
 impl Marker {
     /// The keys to clone a machine with.
-    pub fn write(&self) -> Vec<OptionValue> {
+    pub(crate) fn write(&self) -> Vec<OptionValue> {
         let (namespace, name) = &self.owner;
         let pairs = [
             (GROUP, self.group.clone()),
@@ -39,7 +39,7 @@ impl Marker {
     }
 
     /// Reads the marker of a machine. One that is not whole is none: the machine is left alone.
-    pub fn read(keys: &[OptionValue]) -> Option<Self> {
+    pub(crate) fn read(keys: &[OptionValue]) -> Option<Self> {
         let get = |wanted: &str| {
             let found = keys.iter().find(|option| option.key == wanted)?;
             match &found.value {

@@ -18,11 +18,11 @@ use super::{
 };
 
 /// A group by its namespace and name.
-pub type GroupKey = (String, String);
+pub(crate) type GroupKey = (String, String);
 
 /// A machine as vCenter last told of it.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     pub name: String,
     pub parent: Option<ManagedObjectReference>,
     pub marker: Option<Marker>,
@@ -38,14 +38,14 @@ pub struct Machine {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Since {
+pub(crate) struct Since {
     pub on: Option<Timestamp>,
     pub tools: Option<Timestamp>,
     pub address: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Folder {
+pub(crate) struct Folder {
     pub name: String,
     pub parent: Option<ManagedObjectReference>,
     /// What vCenter showed in it when it was asked, that the mirror doesn't know.
@@ -54,7 +54,7 @@ pub struct Folder {
 
 /// How a task ended.
 #[derive(Clone, Debug)]
-pub enum Ended {
+pub(crate) enum Ended {
     Done,
     Failed(LocalizedMethodFault),
     /// vCenter has dropped the task before its end was seen. What it did, the world shows.
@@ -62,7 +62,7 @@ pub enum Ended {
 }
 
 #[derive(Debug, Default)]
-pub struct Mirror {
+pub(crate) struct Mirror {
     pub machines: HashMap<ManagedObjectReference, Machine>,
     pub hosts: HashMap<ManagedObjectReference, Host>,
     pub folders: HashMap<ManagedObjectReference, Folder>,
@@ -79,7 +79,7 @@ pub struct Mirror {
 }
 
 /// The properties that the mirror is made from.
-pub fn properties() -> Vec<PropertySpec> {
+pub(crate) fn properties() -> Vec<PropertySpec> {
     let mut machines = PropertySpec::of(&[
         &vm::NAME,
         &vm::PARENT,
@@ -100,20 +100,20 @@ pub fn properties() -> Vec<PropertySpec> {
 }
 
 /// The properties of machines that not every vCenter tells changes of.
-pub fn untold_properties() -> PropertySpec {
+pub(crate) fn untold_properties() -> PropertySpec {
     let mut all = PropertySpec::of(&[&vm::CONFIG_HARDWARE_NUM_CPU, &vm::CONFIG_HARDWARE_MEMORY_MB]);
     all.path_set.extend(facts::configuration().path_set);
     all
 }
 
 /// The properties of tasks.
-pub fn task_properties() -> Vec<PropertySpec> {
+pub(crate) fn task_properties() -> Vec<PropertySpec> {
     vec![PropertySpec::of(&[&task::INFO])]
 }
 
 /// What a change of the mirror asks for.
 #[derive(Debug, Default)]
-pub struct Consequences {
+pub(crate) struct Consequences {
     /// Groups to plan again.
     pub groups: BTreeSet<GroupKey>,
     /// Machines whose hardware has to be read again: vCenter told that it changed, and not to what.
@@ -125,7 +125,7 @@ pub struct Consequences {
 }
 
 impl Mirror {
-    pub fn change(&mut self, mut update: ObjectUpdate, now: Timestamp, then: &mut Consequences) -> Result<()> {
+    pub(crate) fn change(&mut self, mut update: ObjectUpdate, now: Timestamp, then: &mut Consequences) -> Result<()> {
         match update.obj.type_name() {
             "VirtualMachine" => self.change_machine(&mut update, now, then),
             "Task" => self.change_task(&mut update, then),
@@ -140,7 +140,7 @@ impl Mirror {
         }
     }
 
-    pub fn remove(&mut self, object: &ManagedObjectReference, then: &mut Consequences) {
+    pub(crate) fn remove(&mut self, object: &ManagedObjectReference, then: &mut Consequences) {
         self.concern_machine(object, &mut then.concerned);
         self.concern_host(object, &mut then.concerned);
         self.hosts.remove(object);
@@ -167,21 +167,21 @@ impl Mirror {
 
     /// Whether a folder has something in it, by what machines and folders say of their parents: vCenter tells of those at once,
     /// and of a folder's own list not always.
-    pub fn is_occupied(&self, folder: &ManagedObjectReference) -> bool {
+    pub(crate) fn is_occupied(&self, folder: &ManagedObjectReference) -> bool {
         let machines = self.machines.values().map(|machine| machine.parent.as_ref());
         let mut parents = machines.chain(self.folders.values().map(|folder| folder.parent.as_ref()));
         parents.any(|parent| parent == Some(folder)) || self.folders.get(folder).is_some_and(|folder| folder.found > 0)
     }
 
     /// Takes up what vCenter showed in a folder when it was asked.
-    pub fn found_in(&mut self, folder: &ManagedObjectReference, children: usize) {
+    pub(crate) fn found_in(&mut self, folder: &ManagedObjectReference, children: usize) {
         if let Some(folder) = self.folders.get_mut(folder) {
             folder.found = children;
         }
     }
 
     /// Takes up how a task ended that isn't listed any more, and returns whose it is, if that matters to anybody.
-    pub fn end(&mut self, task: &ManagedObjectReference, ended: Ended) -> Option<GroupKey> {
+    pub(crate) fn end(&mut self, task: &ManagedObjectReference, ended: Ended) -> Option<GroupKey> {
         self.running.remove(task);
         let group = self.submitters.get(task)?.clone();
         self.tasks.entry(task.clone()).or_insert(ended);
@@ -189,19 +189,19 @@ impl Mirror {
     }
 
     /// The tasks of ours that are neither known to run nor to have ended.
-    pub fn unheard_of(&self) -> Vec<ManagedObjectReference> {
+    pub(crate) fn unheard_of(&self) -> Vec<ManagedObjectReference> {
         let is_heard_of = |task| self.running.contains_key(task) || self.tasks.contains_key(task);
         self.submitters.keys().filter(|task| !is_heard_of(task)).cloned().collect()
     }
 
     /// Whether a group has machines here.
-    pub fn has_members(&self, group: &str, cluster: &str) -> bool {
+    pub(crate) fn has_members(&self, group: &str, cluster: &str) -> bool {
         let mut markers = self.machines.values().filter_map(|machine| machine.marker.as_ref());
         markers.any(|marker| marker.group == group && marker.cluster == cluster)
     }
 
     /// How a task ended, if it has. It is told once.
-    pub fn end_of(&mut self, task: &ManagedObjectReference) -> Option<Ended> {
+    pub(crate) fn end_of(&mut self, task: &ManagedObjectReference) -> Option<Ended> {
         let ended = self.tasks.remove(task)?;
         self.submitters.remove(task);
         Some(ended)
@@ -320,7 +320,7 @@ impl Mirror {
 
 impl Machine {
     /// A machine of which nothing is known yet.
-    pub fn new(created: Timestamp) -> Self {
+    pub(crate) fn new(created: Timestamp) -> Self {
         Self {
             name: String::new(),
             parent: None,

@@ -1,12 +1,12 @@
 //! One live vCenter: its session, and the mirror of what it tells.
 
 mod away;
-pub mod facts;
-pub mod host;
-pub mod marker;
-pub mod mirror;
-pub mod rights;
-pub mod whereabouts;
+pub(crate) mod facts;
+pub(crate) mod host;
+pub(crate) mod marker;
+pub(crate) mod mirror;
+pub(crate) mod rights;
+pub(crate) mod whereabouts;
 
 use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -29,7 +29,7 @@ use vim25::{
 };
 
 use crate::{fleet, group::Works, leadership::Claim};
-pub use away::{Away, reason};
+pub(crate) use away::{Away, reason};
 use mirror::{Consequences, Ended, GroupKey, Mirror};
 use rights::Rights;
 use whereabouts::Concerned;
@@ -42,7 +42,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
 /// Whose turn it is to plan again, or to be shown anew.
 #[derive(Clone, Debug)]
-pub enum Trigger {
+pub(crate) enum Trigger {
     Group(GroupKey),
     /// The HostInfos and VMInfos of these, and the VCenter of this name.
     Infos(String, Concerned),
@@ -53,7 +53,7 @@ pub enum Trigger {
 
 impl Trigger {
     /// Whether it is this group's turn.
-    pub fn concerns(&self, group: &VmGroup) -> bool {
+    pub(crate) fn concerns(&self, group: &VmGroup) -> bool {
         let vcenter = group.status.as_ref().and_then(|status| status.vcenter.as_deref());
         match self {
             Self::Group((namespace, name)) => {
@@ -68,7 +68,7 @@ impl Trigger {
 
 /// A vCenter that is followed.
 #[derive(Debug)]
-pub struct Live {
+pub(crate) struct Live {
     /// The VCenter's name.
     pub name: String,
     pub client: Client,
@@ -97,7 +97,7 @@ pub struct Live {
 impl Live {
     /// Begins to follow a vCenter, which is the instance that it was before, if that is known. `triggers` says whom its changes
     /// concern.
-    pub fn start(
+    pub(crate) fn start(
         name: &str,
         client: Client,
         instance: Option<String>,
@@ -130,7 +130,7 @@ impl Live {
     }
 
     /// Stops to follow it: nothing more is done to it from here.
-    pub fn retire(self: Arc<Self>) {
+    pub(crate) fn retire(self: Arc<Self>) {
         self.is_retired.store(true, Ordering::Release);
         if let Some(task) = self.task.get() {
             task.abort();
@@ -153,42 +153,42 @@ impl Live {
     }
 
     /// Forgets a group that is gone.
-    pub fn forget(&self, uid: &str, group: &VmGroup) {
+    pub(crate) fn forget(&self, uid: &str, group: &VmGroup) {
         self.works().forget(uid);
         let folder = names::folder(&group.namespace().unwrap_or_default(), &group.name_any());
         self.mirror().awaited.remove(&folder);
     }
 
     /// Whether anything may be changed in it now.
-    pub fn may_change(&self) -> bool {
+    pub(crate) fn may_change(&self) -> bool {
         self.claim.holds() && !self.is_retired.load(Ordering::Acquire)
     }
 
-    pub fn mirror(&self) -> MutexGuard<'_, Mirror> {
+    pub(crate) fn mirror(&self) -> MutexGuard<'_, Mirror> {
         self.mirror.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is queued and under way. Whoever takes both takes this before the mirror.
-    pub fn works(&self) -> MutexGuard<'_, Works> {
+    pub(crate) fn works(&self) -> MutexGuard<'_, Works> {
         self.works.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known of the rights that Drover has in it.
-    pub fn rights(&self) -> MutexGuard<'_, Rights> {
+    pub(crate) fn rights(&self) -> MutexGuard<'_, Rights> {
         self.rights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why vCenter can't be worked with now, if it can't.
-    pub fn away(&self) -> Option<Away> {
+    pub(crate) fn away(&self) -> Option<Away> {
         self.away.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What it says of itself, once it has.
-    pub fn about(&self) -> Option<AboutInfo> {
+    pub(crate) fn about(&self) -> Option<AboutInfo> {
         self.about.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub fn trigger(&self, trigger: Trigger) {
+    pub(crate) fn trigger(&self, trigger: Trigger) {
         // The receiver lives as long as the operator.
         let _ = self.triggers.send(trigger);
     }

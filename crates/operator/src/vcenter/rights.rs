@@ -17,7 +17,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 /// What an object is to Drover, which decides what it has to be allowed there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub(crate) enum Part {
     /// Where groups make their folders and machines.
     Folder,
     /// What machines are cloned from.
@@ -70,7 +70,7 @@ impl Part {
 }
 
 /// The role that Drover needs, as commands for a shell.
-pub fn role() -> String {
+pub(crate) fn role() -> String {
     let privileges: BTreeSet<_> = NEEDED.iter().flat_map(|(_, privileges)| *privileges).collect();
     let mut text = "# The least that Drover needs. Run this as somebody who may administer vCenter.\n".to_owned();
     text.push_str("govc role.create Drover");
@@ -87,7 +87,7 @@ pub fn role() -> String {
 
 /// An object that groups use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Concern {
+pub(crate) struct Concern {
     pub part: Part,
     /// What people call it.
     pub name: String,
@@ -95,14 +95,14 @@ pub struct Concern {
 
 /// What is missing on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub(crate) struct Missing {
     pub concern: Concern,
     pub privileges: Vec<String>,
 }
 
 /// What is known of the rights in a vCenter.
 #[derive(Debug, Default)]
-pub struct Rights {
+pub(crate) struct Rights {
     concerns: BTreeMap<ManagedObjectReference, Concern>,
     /// What was found missing, and when it was looked for.
     checked: Option<(Instant, Vec<Missing>)>,
@@ -113,7 +113,7 @@ pub struct Rights {
 
 impl Rights {
     /// Adds an object that groups use.
-    pub fn concern(&mut self, object: &ManagedObjectReference, part: Part, name: &str) {
+    pub(crate) fn concern(&mut self, object: &ManagedObjectReference, part: Part, name: &str) {
         let concern = Concern { part, name: name.to_owned() };
         if self.concerns.get(object) != Some(&concern) {
             self.concerns.insert(object.clone(), concern);
@@ -122,18 +122,18 @@ impl Rights {
     }
 
     /// They may be others than they were.
-    pub fn doubt(&mut self) {
+    pub(crate) fn doubt(&mut self) {
         self.is_doubted = true;
         self.has_defaults = false;
     }
 
     /// Whether it is time to look where groups go that say nothing. It is said once for each doubt.
-    pub fn wants_defaults(&mut self) -> bool {
+    pub(crate) fn wants_defaults(&mut self) -> bool {
         !std::mem::replace(&mut self.has_defaults, true)
     }
 
     /// What is missing, if that is known.
-    pub fn missing(&self) -> Option<&[Missing]> {
+    pub(crate) fn missing(&self) -> Option<&[Missing]> {
         self.checked.as_ref().map(|(_, missing)| &missing[..])
     }
 
@@ -144,7 +144,7 @@ impl Rights {
 }
 
 /// Looks whether Drover may do what it needs to, if there is a reason to.
-pub async fn check(live: &Live) -> Result<(), Error> {
+pub(crate) async fn check(live: &Live) -> Result<(), Error> {
     let concerns = {
         let mut rights = live.rights();
         if !rights.is_due() || rights.concerns.is_empty() {
@@ -171,7 +171,10 @@ pub async fn check(live: &Live) -> Result<(), Error> {
 }
 
 /// Asks vCenter what of all that is needed is missing on these objects.
-pub async fn ask(live: &Live, concerns: &BTreeMap<ManagedObjectReference, Concern>) -> Result<Vec<Missing>, Error> {
+pub(crate) async fn ask(
+    live: &Live,
+    concerns: &BTreeMap<ManagedObjectReference, Concern>,
+) -> Result<Vec<Missing>, Error> {
     let session = live.client.session().await?;
     let Some(this) = session.content.authorization_manager.clone() else { return Ok(Vec::new()) };
     let privileges: BTreeSet<_> = concerns.values().flat_map(|concern| concern.part.needs()).collect();
@@ -200,7 +203,7 @@ fn missing(concerns: &BTreeMap<ManagedObjectReference, Concern>, answers: &[Enti
 }
 
 /// What is missing, where, and what to do, as a sentence.
-pub fn sentence(missing: &[Missing]) -> String {
+pub(crate) fn sentence(missing: &[Missing]) -> String {
     let on: Vec<_> = missing
         .iter()
         .map(|Missing { concern, privileges }| {

@@ -16,14 +16,14 @@ use super::mirror::{Machine, Mirror};
 
 /// Something that others are in or on: a datacenter, a cluster, a resource pool or a datastore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     pub name: String,
     pub parent: Option<ManagedObjectReference>,
 }
 
 /// Whoever is concerned by a change, by all that people may call them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Concerned {
+pub(crate) struct Concerned {
     /// A place has another name or another place, so everybody may.
     pub everybody: bool,
     pub hosts: BTreeSet<String>,
@@ -31,20 +31,20 @@ pub struct Concerned {
 }
 
 impl Concerned {
-    pub fn is_nobody(&self) -> bool {
+    pub(crate) fn is_nobody(&self) -> bool {
         *self == Self::default()
     }
 }
 
 /// The properties that places are made from.
-pub fn properties() -> Vec<PropertySpec> {
+pub(crate) fn properties() -> Vec<PropertySpec> {
     let kinds = ["Datacenter", "ComputeResource", "ResourcePool", "Datastore"];
     let of = PropertySpec::of(&[&entity::NAME, &entity::PARENT]);
     kinds.map(|kind| PropertySpec { type_: kind.to_owned(), ..of.clone() }).into()
 }
 
 impl Place {
-    pub fn change(&mut self, update: &mut ObjectUpdate) -> Result<()> {
+    pub(crate) fn change(&mut self, update: &mut ObjectUpdate) -> Result<()> {
         if let Some(name) = update.take(entity::NAME)? {
             self.name = name.unwrap_or_default();
         }
@@ -56,7 +56,7 @@ impl Place {
 }
 
 /// What a user writes for a machine, in the one way that it is looked for: UUIDs and addresses can be written in several.
-pub fn normal(word: &str) -> String {
+pub(crate) fn normal(word: &str) -> String {
     let word = word.trim();
     if let Ok(address) = word.parse::<IpAddr>() {
         return address.to_string();
@@ -78,7 +78,7 @@ fn is_uuid(word: &str) -> bool {
 
 impl Mirror {
     /// The path of an object that has this name and this parent, as govc and the vSphere client show it.
-    pub fn path(&self, name: &str, parent: Option<&ManagedObjectReference>) -> String {
+    pub(crate) fn path(&self, name: &str, parent: Option<&ManagedObjectReference>) -> String {
         let mut path = format!("/{name}");
         // The root folder isn't mirrored, and is in no path.
         for (_, place) in self.ancestors(parent) {
@@ -88,22 +88,22 @@ impl Mirror {
     }
 
     /// The nearest place of a type that something with this parent is in.
-    pub fn within(&self, kind: &str, parent: Option<&ManagedObjectReference>) -> Option<String> {
+    pub(crate) fn within(&self, kind: &str, parent: Option<&ManagedObjectReference>) -> Option<String> {
         let mut places = self.ancestors(parent);
         places.find(|(reference, _)| reference.type_name() == kind).map(|(_, place)| place.name)
     }
 
-    pub fn host_path(&self, host: &ManagedObjectReference) -> Option<String> {
+    pub(crate) fn host_path(&self, host: &ManagedObjectReference) -> Option<String> {
         let host = self.hosts.get(host)?;
         Some(self.path(&host.name, host.parent.as_ref()))
     }
 
-    pub fn machine_path(&self, machine: &Machine) -> String {
+    pub(crate) fn machine_path(&self, machine: &Machine) -> String {
         self.path(&machine.name, machine.parent.as_ref().or(machine.facts.v_app.as_ref()))
     }
 
     /// The hosts that a user may mean: by path, or by name.
-    pub fn hosts_called(&self, word: &str) -> Vec<&ManagedObjectReference> {
+    pub(crate) fn hosts_called(&self, word: &str) -> Vec<&ManagedObjectReference> {
         let word = normal(word);
         let hosts = self.hosts.iter();
         let mut found: Vec<_> = if word.starts_with('/') {
@@ -119,7 +119,7 @@ impl Mirror {
     }
 
     /// The machines that a user may mean: by path or object id, else by name, else by UUID, else by address.
-    pub fn machines_called(&self, word: &str) -> Vec<&ManagedObjectReference> {
+    pub(crate) fn machines_called(&self, word: &str) -> Vec<&ManagedObjectReference> {
         let word = normal(word);
         if let Some(moref) = word.strip_prefix("moref:") {
             return self.machines.keys().filter(|machine| machine.value() == moref).collect();
@@ -150,14 +150,14 @@ impl Mirror {
 
     /// The member of a group that has, or should have, this name. A copy that somebody made of one carries its marker too, and
     /// so the one in its place comes first.
-    pub fn member_called(&self, group: &str, cluster: &str, name: &str) -> Option<&ManagedObjectReference> {
+    pub(crate) fn member_called(&self, group: &str, cluster: &str, name: &str) -> Option<&ManagedObjectReference> {
         let mut machines = self.machines.iter();
         let in_place = machines.find(|(_, machine)| machine.name == name && machine.is_of(group, cluster));
         in_place.map(|(reference, _)| reference).or_else(|| self.members(group, cluster).remove(name))
     }
 
     /// The members of a group, by the names that they should have.
-    pub fn members(&self, group: &str, cluster: &str) -> BTreeMap<String, &ManagedObjectReference> {
+    pub(crate) fn members(&self, group: &str, cluster: &str) -> BTreeMap<String, &ManagedObjectReference> {
         let mut members: BTreeMap<String, (bool, &ManagedObjectReference)> = BTreeMap::new();
         for (reference, machine) in &self.machines {
             if !machine.is_of(group, cluster) {
@@ -171,12 +171,12 @@ impl Mirror {
     }
 
     /// How many machines are on a host.
-    pub fn machines_on(&self, host: &ManagedObjectReference) -> usize {
+    pub(crate) fn machines_on(&self, host: &ManagedObjectReference) -> usize {
         self.machines.values().filter(|machine| machine.facts.host.as_ref() == Some(host)).count()
     }
 
     /// A machine is not what it was, or is about to be something else.
-    pub fn concern_machine(&self, reference: &ManagedObjectReference, concerned: &mut Concerned) {
+    pub(crate) fn concern_machine(&self, reference: &ManagedObjectReference, concerned: &mut Concerned) {
         let Some(machine) = self.machines.get(reference) else { return };
         let words = &mut concerned.machines;
         words.insert(format!("moref:{}", reference.value()));
@@ -187,7 +187,7 @@ impl Mirror {
         words.extend(machine.proper_name());
     }
 
-    pub fn concern_host(&self, reference: &ManagedObjectReference, concerned: &mut Concerned) {
+    pub(crate) fn concern_host(&self, reference: &ManagedObjectReference, concerned: &mut Concerned) {
         let Some(host) = self.hosts.get(reference) else { return };
         concerned.hosts.insert(host.name.to_ascii_lowercase());
         concerned.hosts.extend(self.host_path(reference).map(|path| path.to_ascii_lowercase()));
@@ -228,7 +228,7 @@ impl Machine {
     }
 
     /// All its addresses, the one that vCenter shows first.
-    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = &str> {
         let first = self.address.as_deref();
         let others = self.facts.addresses.iter().map(String::as_str);
         first.into_iter().chain(others.filter(move |address| Some(*address) != first))

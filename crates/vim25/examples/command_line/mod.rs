@@ -5,7 +5,7 @@ use std::{env, fmt};
 use vim25::{Client, Credentials, Settings, Trust};
 
 /// Any error. A `main` that ends with it prints it as a sentence.
-pub struct Failure(String);
+pub(crate) struct Failure(String);
 
 impl<E: fmt::Display> From<E> for Failure {
     fn from(error: E) -> Self {
@@ -20,7 +20,7 @@ impl fmt::Debug for Failure {
 }
 
 /// The vCenter of `VC_HOST`, `VC_USER` and `VC_PASS`, verified by `VC_CA_FILE` or by what the machine trusts.
-pub fn client() -> Result<Client, Failure> {
+pub(crate) fn client() -> Result<Client, Failure> {
     let variable = |name: &str| env::var(name).map_err(|_| format!("{name} is not set"));
     let endpoint = variable("VC_HOST")?.parse()?;
     let credentials = Credentials::password(variable("VC_USER")?, variable("VC_PASS")?);
@@ -30,7 +30,7 @@ pub fn client() -> Result<Client, Failure> {
 
 /// The arguments, of which there have to be as many as are named.
 #[allow(dead_code, reason = "not every example has arguments")]
-pub fn arguments<const N: usize>(names: [&str; N]) -> Result<[String; N], Failure> {
+pub(crate) fn arguments<const N: usize>(names: [&str; N]) -> Result<[String; N], Failure> {
     let given: Vec<_> = env::args().skip(1).collect();
     Ok(given.try_into().map_err(|_| format!("the arguments are {}", names.join(" and ")))?)
 }

@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// What a client has sent.
 #[derive(Debug)]
-pub struct Request {
+pub(crate) struct Request {
     /// The session's cookie, if there is one.
     pub cookie: Option<String>,
     /// The envelope.
@@ -26,14 +26,14 @@ pub struct Request {
 
 impl Request {
     /// Whether the envelope calls the method.
-    pub fn calls(&self, method: &str) -> bool {
+    pub(crate) fn calls(&self, method: &str) -> bool {
         self.body.contains(&format!("<{method} "))
     }
 }
 
 /// What to answer, as bytes on the wire.
 #[derive(Clone, Debug)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// An answer, after which the connection goes on.
     Whole(Vec<u8>),
     /// An answer, after which the connection is closed.
@@ -44,7 +44,7 @@ pub enum Reply {
 
 impl Reply {
     /// An answer with a body, and headers beside those that describe it.
-    pub fn new(status: &str, content_type: &str, headers: &[&str], body: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn new(status: &str, content_type: &str, headers: &[&str], body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
         let mut bytes = head(status, content_type, headers, body.len());
         bytes.extend_from_slice(body);
@@ -53,7 +53,7 @@ impl Reply {
 }
 
 /// The head of an answer whose body has so many bytes.
-pub fn head(status: &str, content_type: &str, headers: &[&str], length: usize) -> Vec<u8> {
+pub(crate) fn head(status: &str, content_type: &str, headers: &[&str], length: usize) -> Vec<u8> {
     let (status, content_type) = (format!("HTTP/1.1 {status}"), format!("Content-Type: {content_type}"));
     let length = format!("Content-Length: {length}");
     let lines = [&[&*status, &content_type, &length], headers, &["\r\n"]].concat();
@@ -61,7 +61,7 @@ pub fn head(status: &str, content_type: &str, headers: &[&str], length: usize) -
 }
 
 /// The server. It ends with the test.
-pub struct Server {
+pub(crate) struct Server {
     /// Where it listens.
     pub address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -77,12 +77,15 @@ impl Drop for Server {
 
 impl Server {
     /// Answers everything in the same way.
-    pub async fn always(reply: Reply) -> Self {
+    pub(crate) async fn always(reply: Reply) -> Self {
         Self::start(None, move |_| std::future::ready(reply.clone())).await
     }
 
     /// Answers each request as the script says.
-    pub async fn start<F>(tls: Option<TlsAcceptor>, script: impl Fn(Request) -> F + Send + Sync + 'static) -> Self
+    pub(crate) async fn start<F>(
+        tls: Option<TlsAcceptor>,
+        script: impl Fn(Request) -> F + Send + Sync + 'static,
+    ) -> Self
     where
         F: Future<Output = Reply> + Send + 'static,
     {
@@ -104,12 +107,12 @@ impl Server {
     }
 
     /// How many connections have been made.
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
     /// How many requests have come.
-    pub fn requests(&self) -> usize {
+    pub(crate) fn requests(&self) -> usize {
         self.requests.load(Ordering::SeqCst)
     }
 }

@@ -6,7 +6,7 @@ use super::server::{Reply, Request};
 
 /// The state of the vCenter, which the test looks at and changes.
 #[derive(Clone, Default)]
-pub struct VCenter(Arc<Mutex<State>>);
+pub(crate) struct VCenter(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -17,22 +17,22 @@ struct State {
 
 impl VCenter {
     /// Lets in only those who know the password.
-    pub fn wants(self, password: &str) -> Self {
+    pub(crate) fn wants(self, password: &str) -> Self {
         self.change(|state| state.password = Some(password.to_owned()));
         self
     }
 
     /// How many logins have been tried.
-    pub fn logins(&self) -> usize {
+    pub(crate) fn logins(&self) -> usize {
         self.change(|state| state.logins)
     }
 
     /// Forgets the session.
-    pub fn expire(&self) {
+    pub(crate) fn expire(&self) {
         self.change(|state| state.session = None);
     }
 
-    pub fn answer(&self, request: &Request) -> Reply {
+    pub(crate) fn answer(&self, request: &Request) -> Reply {
         if request.calls("RetrieveServiceContent") {
             return content();
         }
@@ -65,7 +65,7 @@ impl State {
     }
 }
 
-pub fn content() -> Reply {
+pub(crate) fn content() -> Reply {
     result(
         "RetrieveServiceContent",
         "<rootFolder type=\"Folder\">group-d1</rootFolder>\
@@ -77,15 +77,15 @@ pub fn content() -> Reply {
 }
 
 /// The answer to a login, with whatever headers it has.
-pub fn logged_in(headers: &[&str]) -> Reply {
+pub(crate) fn logged_in(headers: &[&str]) -> Reply {
     result("Login", "<key>52-ab</key><userName>jane</userName>", headers)
 }
 
-pub fn now() -> Reply {
+pub(crate) fn now() -> Reply {
     result("CurrentTime", "2026-01-02T03:04:05Z", &[])
 }
 
-pub fn fault(name: &str, message: &str) -> Reply {
+pub(crate) fn fault(name: &str, message: &str) -> Reply {
     let xml = format!(
         "<soapenv:Fault><faultcode>ServerFaultCode</faultcode><faultstring>{message}</faultstring>\
          <detail><{name}Fault xmlns=\"urn:vim25\" xsi:type=\"{name}\"/></detail></soapenv:Fault>"
@@ -93,7 +93,7 @@ pub fn fault(name: &str, message: &str) -> Reply {
     Reply::new("500 Internal Server Error", "text/xml; charset=utf-8", &[], envelope(&xml))
 }
 
-pub fn envelope(body: &str) -> String {
+pub(crate) fn envelope(body: &str) -> String {
     format!(
         "<soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\" \
          xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\"><soapenv:Body>{body}</soapenv:Body></soapenv:Envelope>"

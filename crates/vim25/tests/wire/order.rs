@@ -6,14 +6,14 @@ use crate::schema::{Schema, Slot};
 
 /// An element with its attributes and what is inside.
 #[derive(Debug, Clone, Default)]
-pub struct Node {
+pub(crate) struct Node {
     pub name: String,
     pub xsi_type: Option<String>,
     pub children: Vec<Node>,
 }
 
 impl Node {
-    pub fn parse(xml: &str) -> Self {
+    pub(crate) fn parse(xml: &str) -> Self {
         let mut reader = quick_xml::Reader::from_str(xml);
         reader.config_mut().expand_empty_elements = true;
         let mut open = vec![Node::default()];
@@ -36,13 +36,13 @@ impl Node {
         Self { name: start.name().into_inner().to_owned(), xsi_type, children: vec![] }
     }
 
-    pub fn child(&self, name: &str) -> &Node {
+    pub(crate) fn child(&self, name: &str) -> &Node {
         self.children.iter().find(|child| child.name == name).unwrap_or_else(|| panic!("<{name}> is missing"))
     }
 }
 
 /// What is out of order in a request, if anything.
-pub fn check_request(schema: &Schema, request: &Node) -> Result<(), String> {
+pub(crate) fn check_request(schema: &Schema, request: &Node) -> Result<(), String> {
     let slots = schema.methods.get(&request.name).ok_or_else(|| format!("no method {}", request.name))?;
     check(schema, request, slots)
 }

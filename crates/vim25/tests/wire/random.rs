@@ -3,26 +3,26 @@
 use crate::schema::{Schema, Slot};
 
 /// A small generator of numbers: the same seed gives the same document.
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// A number below `end`.
-    pub fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).expect("31 bits fit") % end
     }
 
-    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }
 }
 
 /// The content of a random object, in the form in which this crate writes it.
-pub fn content(schema: &Schema, object: &str, random: &mut Random, depth: usize) -> String {
+pub(crate) fn content(schema: &Schema, object: &str, random: &mut Random, depth: usize) -> String {
     let mut xml = String::new();
     for slot in schema.elements(object) {
         let times = match slot.count {

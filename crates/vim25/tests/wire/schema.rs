@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 /// The generated `schema.txt`.
-pub struct Schema {
+pub(crate) struct Schema {
     pub objects: BTreeMap<String, Object>,
     pub methods: BTreeMap<String, Vec<Slot>>,
     pub enums: BTreeMap<String, Vec<String>>,
 }
 
-pub struct Object {
+pub(crate) struct Object {
     pub base: Option<String>,
     pub own: Vec<Slot>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Slot {
+pub(crate) struct Slot {
     pub name: String,
     pub kind: String,
     pub ty: String,
@@ -23,7 +23,7 @@ pub struct Slot {
 }
 
 impl Schema {
-    pub fn load() -> Self {
+    pub(crate) fn load() -> Self {
         let mut schema = Self { objects: BTreeMap::new(), methods: BTreeMap::new(), enums: BTreeMap::new() };
         let mut current: Option<&mut Vec<Slot>> = None;
         for line in include_str!("../schema.txt").lines() {
@@ -52,20 +52,20 @@ impl Schema {
     }
 
     /// The elements of an object: those of its base first.
-    pub fn elements(&self, object: &str) -> Vec<Slot> {
+    pub(crate) fn elements(&self, object: &str) -> Vec<Slot> {
         let found = self.objects.get(object).unwrap_or_else(|| panic!("the schema has no {object}"));
         let mut elements = found.base.as_ref().map_or_else(Vec::new, |base| self.elements(base));
         elements.extend(found.own.iter().cloned());
         elements
     }
 
-    pub fn extends(&self, object: &str, base: &str) -> bool {
+    pub(crate) fn extends(&self, object: &str, base: &str) -> bool {
         let parent = self.objects.get(object).and_then(|object| object.base.as_deref());
         parent.is_some_and(|parent| parent == base || self.extends(parent, base))
     }
 
     /// The types that extend `base`.
-    pub fn subtypes(&self, base: &str) -> Vec<&str> {
+    pub(crate) fn subtypes(&self, base: &str) -> Vec<&str> {
         self.objects.keys().map(String::as_str).filter(|object| self.extends(object, base)).collect()
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// A literal of the type info.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Literal {
+pub(super) enum Literal {
     Str(String),
     Int(i64),
     None,
@@ -18,14 +18,14 @@ pub enum Literal {
 
 /// A call such as `CreateEnumType("vim.X", …)`.
 #[derive(Debug)]
-pub struct Call {
+pub(super) struct Call {
     pub function: String,
     pub arguments: Vec<Literal>,
 }
 
 /// Where and why a line could not be read.
 #[derive(Debug, PartialEq)]
-pub struct ParseError {
+pub(super) struct ParseError {
     column: usize,
     expected: &'static str,
 }
@@ -37,7 +37,7 @@ impl fmt::Display for ParseError {
 }
 
 /// Reads one line that holds one call.
-pub fn parse_call(line: &str) -> Result<Call, ParseError> {
+pub(super) fn parse_call(line: &str) -> Result<Call, ParseError> {
     let mut cursor = Cursor { text: line, at: 0 };
     let function = cursor.name().ok_or_else(|| cursor.error("a function's name"))?;
     cursor.expect('(', "'('")?;

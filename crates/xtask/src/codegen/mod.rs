@@ -20,7 +20,7 @@ use wanted::Wanted;
 
 /// Why nothing was generated.
 #[derive(Debug, thiserror::Error)]
-pub enum CodegenError {
+pub(crate) enum CodegenError {
     #[error("python3 could not be started ({error}); install it to fetch the type info")]
     NoPython { error: std::io::Error },
     #[error("pip could not install {package}: {reason}")]
@@ -46,7 +46,7 @@ struct GeneratedFile {
 }
 
 /// Writes the generated files.
-pub fn write() -> Result<String, CodegenError> {
+pub(crate) fn write() -> Result<String, CodegenError> {
     let files = generate()?;
     for GeneratedFile { path, text } in &files {
         let path = root().join(path);
@@ -60,7 +60,7 @@ pub fn write() -> Result<String, CodegenError> {
 }
 
 /// Compares the committed files with what would be written.
-pub fn check() -> Result<String, CodegenError> {
+pub(crate) fn check() -> Result<String, CodegenError> {
     let files = generate()?;
     let differs =
         |file: &&GeneratedFile| std::fs::read_to_string(root().join(&file.path)).ok().as_ref() != Some(&file.text);

@@ -1,7 +1,7 @@
 //! How the names of the vSphere API are spelled in Rust.
 
 /// `capacityInKB` becomes `capacity_in_kb`, `numCPUs` becomes `num_cpus`.
-pub fn snake(name: &str) -> String {
+pub(super) fn snake(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     let mut out = String::new();
     for (i, &c) in letters.iter().enumerate() {
@@ -23,18 +23,18 @@ fn starts_word(letters: &[char], i: usize) -> bool {
 }
 
 /// The name of a struct's field, safe from Rust's keywords.
-pub fn field(name: &str) -> String {
+pub(super) fn field(name: &str) -> String {
     let snake = snake(name);
     if KEYWORDS.contains(&snake.as_str()) { format!("{snake}_") } else { snake }
 }
 
 /// `config.hardware.numCPU` becomes `CONFIG_HARDWARE_NUM_CPU`.
-pub fn constant(path: &str) -> String {
+pub(super) fn constant(path: &str) -> String {
     path.split('.').map(snake).collect::<Vec<_>>().join("_").to_ascii_uppercase()
 }
 
 /// `poweredOn` becomes `PoweredOn`; characters that no identifier has part words.
-pub fn variant(value: &str) -> String {
+pub(super) fn variant(value: &str) -> String {
     let mut out = String::new();
     for part in value.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty()) {
         let (head, tail) = part.split_at(1);
@@ -50,7 +50,7 @@ pub fn variant(value: &str) -> String {
 }
 
 /// `CloneVM_Task` becomes `CloneVMTask`.
-pub fn request(method: &str) -> String {
+pub(super) fn request(method: &str) -> String {
     method.replace('_', "")
 }
 

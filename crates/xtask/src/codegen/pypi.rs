@@ -9,13 +9,13 @@ use super::CodegenError;
 const FILES: [&str; 3] = ["_typeinfo_core.py", "_typeinfo_query.py", "_typeinfo_vim.py"];
 
 /// One file of type info.
-pub struct Source {
+pub(super) struct Source {
     pub name: String,
     pub text: String,
 }
 
 /// The type info of `package==version`, unpacked once below `target`.
-pub fn fetch(target: &Path, package: &str, version: &str) -> Result<Vec<Source>, CodegenError> {
+pub(super) fn fetch(target: &Path, package: &str, version: &str) -> Result<Vec<Source>, CodegenError> {
     let directory = target.join("codegen").join(format!("{package}-{version}"));
     if !directory.join("complete").exists() {
         install(&directory, package, version)?;

@@ -8,7 +8,7 @@ use super::wanted::{Wanted, data_type, find_method, find_property, managed_type}
 
 /// What is to be generated. Types are held by their dotted names.
 #[derive(Default)]
-pub struct Selection<'a> {
+pub(super) struct Selection<'a> {
     pub data: BTreeSet<&'a str>,
     pub enums: BTreeSet<&'a str>,
     pub references: BTreeSet<&'a str>,
@@ -22,7 +22,7 @@ pub struct Selection<'a> {
 
 /// What a dotted name stands for.
 #[derive(PartialEq)]
-pub enum Kind {
+pub(super) enum Kind {
     Primitive(&'static str),
     Any,
     Enum,
@@ -33,7 +33,7 @@ pub enum Kind {
 }
 
 impl<'a> Selection<'a> {
-    pub fn new(info: &'a TypeInfo, wanted: &'a Wanted) -> Result<Self, CodegenError> {
+    pub(super) fn new(info: &'a TypeInfo, wanted: &'a Wanted) -> Result<Self, CodegenError> {
         let mut selection = Self::default();
         for dropped in &wanted.types.dropped {
             check_dropped(info, dropped)?;
@@ -97,23 +97,23 @@ impl<'a> Selection<'a> {
     }
 
     /// The selected types that extend `name`, however far; empty when no slot takes it.
-    pub fn subtypes(&self, info: &TypeInfo, name: &str) -> Vec<&'a str> {
+    pub(super) fn subtypes(&self, info: &TypeInfo, name: &str) -> Vec<&'a str> {
         let extends = |ty: &str| info.ancestors(ty).any(|ancestor| ancestor == name);
         self.data.iter().copied().filter(|ty| extends(ty)).collect()
     }
 
     /// The selected types that a slot takes together with some of their subtypes.
-    pub fn polymorphic(&self, info: &TypeInfo) -> Vec<(&'a str, Vec<&'a str>)> {
+    pub(super) fn polymorphic(&self, info: &TypeInfo) -> Vec<(&'a str, Vec<&'a str>)> {
         let families = self.slots.iter().map(|name| (*name, self.subtypes(info, name)));
         families.filter(|(_, subtypes)| !subtypes.is_empty()).collect()
     }
 
-    pub fn is_polymorphic(&self, info: &TypeInfo, name: &str) -> bool {
+    pub(super) fn is_polymorphic(&self, info: &TypeInfo, name: &str) -> bool {
         self.slots.contains(name) && !self.subtypes(info, name).is_empty()
     }
 }
 
-pub fn kind(info: &TypeInfo, name: &str) -> Result<Kind, CodegenError> {
+pub(super) fn kind(info: &TypeInfo, name: &str) -> Result<Kind, CodegenError> {
     Ok(match name {
         "void" => Kind::Primitive("()"),
         "string" | "vmodl.URI" | "vmodl.TypeName" | "vmodl.MethodName" | "vmodl.PropertyPath" => {

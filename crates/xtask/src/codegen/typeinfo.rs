@@ -8,7 +8,7 @@ use super::pypi::Source;
 
 /// Everything the type info declares, by the API's own dotted names (`vim.vm.ConfigSpec`).
 #[derive(Default)]
-pub struct TypeInfo {
+pub(super) struct TypeInfo {
     pub data: BTreeMap<String, DataType>,
     pub enums: BTreeMap<String, EnumType>,
     pub managed: BTreeMap<String, ManagedType>,
@@ -17,18 +17,18 @@ pub struct TypeInfo {
     by_wire_name: BTreeMap<String, String>,
 }
 
-pub struct DataType {
+pub(super) struct DataType {
     pub wire: String,
     pub parent: String,
     pub fields: Vec<Field>,
 }
 
-pub struct EnumType {
+pub(super) struct EnumType {
     pub wire: String,
     pub values: Vec<String>,
 }
 
-pub struct ManagedType {
+pub(super) struct ManagedType {
     pub wire: String,
     pub parent: String,
     pub properties: Vec<Field>,
@@ -37,7 +37,7 @@ pub struct ManagedType {
 
 /// A field of a data object, a property of a managed object, a method's parameter or its result.
 #[derive(Clone)]
-pub struct Field {
+pub(super) struct Field {
     pub name: String,
     /// The dotted name of the type, of one item where `array` is set.
     pub ty: String,
@@ -46,7 +46,7 @@ pub struct Field {
     pub secret: bool,
 }
 
-pub struct Method {
+pub(super) struct Method {
     pub wire: String,
     pub parameters: Vec<Parameter>,
     pub returns: Field,
@@ -54,20 +54,20 @@ pub struct Method {
     pub faults: Vec<String>,
 }
 
-pub struct Parameter {
+pub(super) struct Parameter {
     pub field: Field,
     pub privilege: Option<String>,
 }
 
-pub const METHOD_FAULT: &str = "vmodl.MethodFault";
-pub const LOCALIZED_FAULT: &str = "vmodl.LocalizedMethodFault";
-pub const MANAGED_OBJECT: &str = "vmodl.ManagedObject";
+pub(super) const METHOD_FAULT: &str = "vmodl.MethodFault";
+pub(super) const LOCALIZED_FAULT: &str = "vmodl.LocalizedMethodFault";
+pub(super) const MANAGED_OBJECT: &str = "vmodl.ManagedObject";
 
 /// How the line starts that names the newest version of the API.
 const NEWEST: &str = "newestVersions.Add(\"vim.version.";
 
 impl TypeInfo {
-    pub fn parse(sources: &[Source]) -> Result<Self, CodegenError> {
+    pub(super) fn parse(sources: &[Source]) -> Result<Self, CodegenError> {
         let mut info = Self::default();
         info.declare_built_in_types();
         for source in sources {
@@ -147,36 +147,36 @@ impl TypeInfo {
     }
 
     /// The dotted name of the type that the wire calls `wire`.
-    pub fn named(&self, wire: &str) -> Option<&str> {
+    pub(super) fn named(&self, wire: &str) -> Option<&str> {
         self.by_wire_name.get(wire).map(String::as_str)
     }
 
     /// The name on the wire of a data, enum or managed type.
-    pub fn wire<'a>(&'a self, name: &'a str) -> &'a str {
+    pub(super) fn wire<'a>(&'a self, name: &'a str) -> &'a str {
         let data = self.data.get(name).map(|ty| ty.wire.as_str());
         let data = data.or_else(|| self.enums.get(name).map(|ty| ty.wire.as_str()));
         data.or_else(|| self.managed.get(name).map(|ty| ty.wire.as_str())).unwrap_or(name)
     }
 
     /// The data types that `name` extends, nearest first, without the empty roots of the type system.
-    pub fn ancestors<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(super) fn ancestors<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let parent = |name: &str| self.data.get(name).map(|ty| ty.parent.as_str()).filter(|parent| !is_root(parent));
         std::iter::successors(parent(name), move |name| parent(name))
     }
 
     /// The managed types that `name` extends, nearest first.
-    pub fn managed_ancestors<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(super) fn managed_ancestors<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let parent = |name: &str| self.managed.get(name).map(|ty| ty.parent.as_str()).filter(|name| !name.is_empty());
         std::iter::successors(parent(name), move |name| parent(name))
     }
 
-    pub fn is_fault(&self, name: &str) -> bool {
+    pub(super) fn is_fault(&self, name: &str) -> bool {
         name == METHOD_FAULT || self.ancestors(name).any(|ancestor| ancestor == METHOD_FAULT)
     }
 }
 
 /// The roots of the type system have no elements on the wire.
-pub fn is_root(name: &str) -> bool {
+pub(super) fn is_root(name: &str) -> bool {
     matches!(name, "vmodl.DataObject" | "vmodl.DynamicData" | "")
 }
 

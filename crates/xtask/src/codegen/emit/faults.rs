@@ -20,7 +20,7 @@ use crate::wire::Binary;
 
 ";
 
-pub fn emit(context: &Context<'_>) -> Result<String, CodegenError> {
+pub(super) fn emit(context: &Context<'_>) -> Result<String, CodegenError> {
     let info = context.info;
     let mut out = PRELUDE.to_owned();
     for name in context.selection.data.iter().filter(|name| info.is_fault(name)) {

@@ -20,7 +20,7 @@ use crate::wire::{Binary, Secret};
 
 ";
 
-pub fn emit(context: &Context<'_>) -> Result<String, CodegenError> {
+pub(super) fn emit(context: &Context<'_>) -> Result<String, CodegenError> {
     let mut out = PRELUDE.to_owned();
     for (owner, method) in context.selection.methods.values() {
         request(context, owner, method, &mut out)?;

@@ -16,7 +16,7 @@ use super::wanted::Wanted;
 use super::{CodegenError, GeneratedFile};
 
 /// Where the generated sources lie.
-pub const DIRECTORY: &str = "crates/vim25/src/generated";
+pub(super) const DIRECTORY: &str = "crates/vim25/src/generated";
 
 /// What every emitter needs to know.
 struct Context<'a> {
@@ -25,7 +25,11 @@ struct Context<'a> {
     selection: &'a Selection<'a>,
 }
 
-pub fn files(info: &TypeInfo, wanted: &Wanted, selection: &Selection<'_>) -> Result<Vec<GeneratedFile>, CodegenError> {
+pub(super) fn files(
+    info: &TypeInfo,
+    wanted: &Wanted,
+    selection: &Selection<'_>,
+) -> Result<Vec<GeneratedFile>, CodegenError> {
     let context = Context { info, wanted, selection };
     let sources = [
         ("mod", context.module()),

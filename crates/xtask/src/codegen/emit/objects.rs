@@ -21,7 +21,7 @@ use crate::wire::{Binary, Secret};
 
 ";
 
-pub fn emit(context: &Context<'_>) -> Result<String, CodegenError> {
+pub(super) fn emit(context: &Context<'_>) -> Result<String, CodegenError> {
     let mut out = PRELUDE.to_owned();
     let info = context.info;
     for name in context.selection.data.iter().filter(|name| !info.is_fault(name)) {
@@ -47,7 +47,7 @@ pub fn emit(context: &Context<'_>) -> Result<String, CodegenError> {
 }
 
 /// A struct with its base first, and how it stands on the wire.
-pub fn object(context: &Context<'_>, name: &str, out: &mut String) -> Result<(), CodegenError> {
+pub(super) fn object(context: &Context<'_>, name: &str, out: &mut String) -> Result<(), CodegenError> {
     let data = &context.info.data[name];
     let wire = &data.wire;
     let base = Some(data.parent.as_str()).filter(|parent| !is_root(parent)).map(|parent| context.info.wire(parent));

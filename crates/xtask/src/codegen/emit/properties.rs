@@ -6,7 +6,7 @@ use super::Context;
 use crate::codegen::CodegenError;
 use crate::codegen::names;
 
-pub fn emit(context: &Context<'_>) -> Result<String, CodegenError> {
+pub(super) fn emit(context: &Context<'_>) -> Result<String, CodegenError> {
     let mut out = String::new();
     let mut module = "";
     for ((object, path), field) in &context.selection.properties {

@@ -14,7 +14,7 @@ const LEGEND: &str = "\
 
 ";
 
-pub fn emit(context: &Context<'_>) -> Result<String, CodegenError> {
+pub(super) fn emit(context: &Context<'_>) -> Result<String, CodegenError> {
     let info = context.info;
     let mut out = LEGEND.to_owned();
     for name in &context.selection.data {

@@ -9,7 +9,7 @@ use crate::codegen::names;
 use crate::codegen::select::{Kind, kind};
 use crate::codegen::typeinfo::MANAGED_OBJECT;
 
-pub fn enums(context: &Context<'_>) -> String {
+pub(super) fn enums(context: &Context<'_>) -> String {
     let mut out = "use crate::wire::macros::{array_item, enumeration};\n\n".to_owned();
     for name in &context.selection.enums {
         let ty = &context.info.enums[*name];
@@ -28,7 +28,7 @@ pub fn enums(context: &Context<'_>) -> String {
     out
 }
 
-pub fn references(context: &Context<'_>) -> String {
+pub(super) fn references(context: &Context<'_>) -> String {
     let info = context.info;
     let mut out = "use crate::wire::macros::reference;\n\n".to_owned();
     for name in &context.selection.references {
@@ -51,7 +51,7 @@ pub fn references(context: &Context<'_>) -> String {
     out
 }
 
-pub fn registry(context: &Context<'_>) -> Result<String, CodegenError> {
+pub(super) fn registry(context: &Context<'_>) -> Result<String, CodegenError> {
     let info = context.info;
     let mut entries = BTreeSet::new();
     for name in &context.selection.data {
