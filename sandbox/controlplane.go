@@ -252,9 +252,13 @@ func get(ctx context.Context, client *http.Client, url string) error {
 		return err
 	}
 	defer res.Body.Close()
+	// Read to its end, or the next one would have to shake hands again.
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
 	if res.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(res.Body, 500))
-		return fmt.Errorf("%s: %s: %s", url, res.Status, body)
+		return fmt.Errorf("%s: %s: %s", url, res.Status, body[:min(len(body), 500)])
 	}
 	return nil
 }

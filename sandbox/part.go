@@ -109,7 +109,7 @@ func (p *part) waitReady(ctx context.Context, probe func(context.Context) error)
 			return errors.New("stopped while it was starting")
 		case <-p.ended:
 			return p.failure(p.cmd.ProcessState.String())
-		case <-time.After(30 * time.Millisecond):
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
