@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{Failure, Program};
+use crate::{Failure, Program, http};
 
 /// How long the proxy has to say where it listens.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -93,9 +93,7 @@ impl Proxy {
         let request = ureq::http::Request::builder().method(method).uri(format!("http://{}{path}", self.address));
         let request = request.header("Content-Type", content).body(body.to_owned());
         let request = request.map_err(|error| failure(error.to_string()))?;
-        let agent: ureq::Agent =
-            ureq::Agent::config_builder().http_status_as_error(false).allow_non_standard_methods(true).build().into();
-        let mut answer = agent.run(request).map_err(|error| failure(error.to_string()))?;
+        let mut answer = http::send(request).map_err(|error| failure(error.to_string()))?;
         let status = answer.status();
         let body = answer.body_mut().with_config().limit(MOST).read_to_string();
         let body = body.map_err(|error| failure(error.to_string()))?;

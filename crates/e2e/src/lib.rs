@@ -11,6 +11,7 @@ mod api;
 mod discretion;
 mod eventually;
 mod group;
+mod http;
 mod node;
 mod operator;
 pub mod process;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 
-use crate::{Failure, Program, Sandbox};
+use crate::{Failure, Program, Sandbox, http};
 
 /// How to reach and steer one vCenter.
 #[derive(Clone, Debug)]
@@ -139,9 +139,7 @@ impl VCenter {
     pub fn control(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
         let request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.control));
         let request = request.body(body.to_string()).map_err(|error| error.to_string())?;
-        let agent: ureq::Agent =
-            ureq::Agent::config_builder().http_status_as_error(false).allow_non_standard_methods(true).build().into();
-        let mut response = agent.run(request).map_err(|error| error.to_string())?;
+        let mut response = http::send(request).map_err(|error| error.to_string())?;
         let answer: Value = response.body_mut().read_json().map_err(|error| error.to_string())?;
         match answer["error"].as_str() {
             Some(error) => Err(error.to_owned()),
