@@ -65,8 +65,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case effect.drop == "before":
 		drop(w)
 		return
-	case effect.hold == "before":
-		<-r.Context().Done()
+	case effect.hold == "before" && !effect.waits(r.Context()):
 		return
 	case effect.fault != nil:
 		writeFault(w, effect.message, effect.fault)
@@ -80,8 +79,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case effect.drop == "after":
 		drop(w)
 		return
-	case effect.hold == "after":
-		<-r.Context().Done()
+	case effect.hold == "after" && !effect.waits(r.Context()):
 		return
 	}
 	send(w, r, answer)

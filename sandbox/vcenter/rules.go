@@ -36,6 +36,7 @@ type rule struct {
 	chance  *rand.Rand
 	latency time.Duration
 	built   types.BaseMethodFault
+	gone    chan struct{} // closed when the rule is taken away
 }
 
 // effect is what the rules do to one call.
@@ -45,6 +46,17 @@ type effect struct {
 	taskFault types.BaseMethodFault
 	drop      string
 	hold      string
+	released  <-chan struct{} // ends the hold
+}
+
+// waits holds a call, and says whether it goes on: not if the client hangs up.
+func (e effect) waits(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-e.released:
+		return true
+	}
 }
 
 type rules struct {
@@ -60,7 +72,7 @@ func (r *rules) add(n *rule) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.next++
-	n.ID, n.Hits = r.next, 0
+	n.ID, n.Hits, n.gone = r.next, 0, make(chan struct{})
 	r.list = append(r.list, n)
 	return nil
 }
@@ -70,7 +82,13 @@ func (r *rules) remove(id int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := len(r.list)
-	r.list = slices.DeleteFunc(r.list, func(n *rule) bool { return id == 0 || n.ID == id })
+	r.list = slices.DeleteFunc(r.list, func(n *rule) bool {
+		if id != 0 && n.ID != id {
+			return false
+		}
+		close(n.gone)
+		return true
+	})
 	return before - len(r.list)
 }
 
@@ -103,7 +121,7 @@ func (r *rules) apply(ctx context.Context, c *call) effect {
 		case n.Drop != "":
 			e = effect{drop: n.Drop}
 		case n.Hold != "":
-			e = effect{hold: n.Hold}
+			e = effect{hold: n.Hold, released: n.gone}
 		}
 		wait += n.latency
 	}

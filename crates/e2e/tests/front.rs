@@ -21,7 +21,7 @@ const SOON: Duration = Duration::from_mins(1);
 
 /// One vCenter for each test, and one more that is nobody's.
 fn sandbox() -> &'static Sandbox {
-    Sandbox::shared(&["--kubernetes=false", "--vcenters=15", "--clone-delay=1s"])
+    Sandbox::shared(&["--kubernetes=false", "--vcenters=16", "--clone-delay=1s"])
 }
 
 fn clone(vcenter: &VCenter, name: &str, folder: &str) -> Result<String, drover_e2e::Failure> {
@@ -176,6 +176,27 @@ fn a_dropped_call_is_lost_before_or_after_vcenter_has_seen_it() {
     vcenter.rule(&json!({"method": "CreateFolder", "count": 1, "drop": "after"}));
     vcenter.govc(&["folder.create", "/DC0/vm/made"]).unwrap_err();
     assert!(folders().contains("made"), "{}", folders());
+}
+
+#[test]
+fn a_held_call_waits_before_or_after_vcenter_has_seen_it_until_the_rule_goes() {
+    let vcenter = sandbox().own_vcenter();
+    let folders = || vcenter.govc(&["find", "/DC0/vm", "-type", "f"]).unwrap();
+    for (when, is_seen) in [("before", false), ("after", true)] {
+        vcenter.rule(&json!({"method": "CreateFolder", "count": 1, "hold": when}));
+        thread::scope(|scope| {
+            let call = scope.spawn(|| vcenter.govc(&["folder.create", &format!("/DC0/vm/{when}")]));
+            eventually(sandbox(), SOON, "the call is held", || {
+                let rules = vcenter.control("GET", "/rules", &Value::Null)?;
+                let is_so = rules[0]["hits"] == 1 && folders().contains(when) == is_seen;
+                if is_so { Ok(()) } else { Err(format!("{rules} {}", folders())) }
+            });
+            assert!(!call.is_finished());
+            vcenter.control("DELETE", "/rules", &Value::Null).unwrap();
+            call.join().unwrap().unwrap();
+        });
+        assert!(folders().contains(when), "{}", folders());
+    }
 }
 
 #[test]
