@@ -100,6 +100,25 @@ fn a_group_deleted_while_vcenter_is_away_waits_and_says_so_or_is_given_up_on_req
 }
 
 #[test]
+fn a_task_that_leaves_vcenters_list_before_its_submission_is_answered_is_followed() {
+    let (sandbox, _turn) = lonely();
+    let vcenter = sandbox.vcenter();
+    let _operator = Operator::start(sandbox, vcenter).unwrap();
+    vcenter.rule(&json!({"method": "CloneVM_Task", "client": "drover", "count": 1, "hold": "after"}));
+    let group = Group::create(sandbox, "late-answer", &json!({}));
+    let machines = eventually(sandbox, SOON, "the machines run", || {
+        let running: Vec<_> =
+            group.machines("runtime.powerState")?.into_iter().filter(|(_, state)| state == "poweredOn").collect();
+        if running.len() == 2 { Ok(running) } else { Err(format!("{running:?}")) }
+    });
+    // The list holds 200 tasks.
+    vcenter.govc(&[&["vm.power", "-reset"][..], &[machines[0].0.as_str(); 220]].concat()).unwrap();
+    vcenter.control("DELETE", "/rules", &Value::Null).unwrap();
+    group.runs_with(2);
+    group.delete();
+}
+
+#[test]
 fn an_api_server_that_stops_answering_costs_no_machine() {
     let (sandbox, _turn) = lonely();
     let _operator = Operator::start(sandbox, sandbox.vcenter()).unwrap();

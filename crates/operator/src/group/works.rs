@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     hash::{BuildHasher, RandomState},
     sync::Arc,
+    time::Duration,
 };
 
 use drover_api::vmgroup::Placement;
@@ -14,6 +15,7 @@ use drover_core::{
     group::Timestamp,
     names::Slot,
 };
+use tokio::time::sleep;
 use tracing::{info, warn};
 use vim25::{Error, ManagedObject, ManagedObjectReference, refs::HostSystemRef};
 
@@ -26,6 +28,9 @@ use crate::vcenter::{
     Live, Trigger,
     mirror::{Ended, GroupKey, Mirror},
 };
+
+/// How long vCenter has to tell of a task. Its list of tasks is short: one may have left it before it was known to be ours.
+const TIME_TO_TELL: Duration = Duration::from_secs(5);
 
 /// Everything that is queued and under way in one vCenter, by the groups' UIDs.
 #[derive(Debug)]
@@ -172,8 +177,13 @@ impl Works {
         self.budget.finished(errand.ticket);
     }
 
-    /// Takes up what became of a submission, and says whether its group has to plan again.
-    fn submitted(&mut self, errand: Errand, outcome: Result<Submitted, Error>, mirror: &mut Mirror) -> bool {
+    /// Takes up what became of a submission, and returns the task whose end is to come. Without one, its group plans again.
+    fn submitted(
+        &mut self,
+        errand: Errand,
+        outcome: Result<Submitted, Error>,
+        mirror: &mut Mirror,
+    ) -> Option<ManagedObjectReference> {
         let now = Timestamp::now();
         let name = &errand.scene.desired.name;
         match outcome {
@@ -183,7 +193,7 @@ impl Works {
                 mirror.submitters.insert(task.clone(), errand.scene.key());
                 self.tasks.insert(task.clone(), errand);
                 // It may have ended, and been seen to, before the answer was here.
-                return mirror.tasks.contains_key(&task);
+                return (!mirror.tasks.contains_key(&task)).then_some(task);
             }
             Ok(Submitted::Done) => self.end(errand, Ended::Done, mirror, now),
             Ok(Submitted::Occupied(folder, children)) => {
@@ -195,7 +205,7 @@ impl Works {
                 self.fail(errand, &error, mirror, now);
             }
         }
-        true
+        None
     }
 
     fn end(&mut self, errand: Errand, ended: Ended, mirror: &Mirror, now: Timestamp) {
@@ -236,13 +246,17 @@ async fn run(live: Arc<Live>, errand: Errand) {
     }
     let group: GroupKey = errand.scene.key();
     let outcome = errand.scene.submit(&errand.action, errand.host.as_ref()).await;
-    let plan_again = {
+    let task = {
         let mut works = live.works();
         let mut mirror = live.mirror();
         works.submitted(errand, outcome, &mut mirror)
     };
-    if plan_again {
+    let Some(task) = task else {
         live.trigger(Trigger::Group(group));
-        start_what_may(&live);
+        return start_what_may(&live);
+    };
+    sleep(TIME_TO_TELL).await;
+    if live.mirror().is_unheard_of(&task) {
+        live.follow_task(task);
     }
 }

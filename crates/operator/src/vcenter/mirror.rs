@@ -190,8 +190,12 @@ impl Mirror {
 
     /// The tasks of ours that are neither known to run nor to have ended.
     pub(crate) fn unheard_of(&self) -> Vec<ManagedObjectReference> {
-        let is_heard_of = |task| self.running.contains_key(task) || self.tasks.contains_key(task);
-        self.submitters.keys().filter(|task| !is_heard_of(task)).cloned().collect()
+        self.submitters.keys().filter(|task| self.is_unheard_of(task)).cloned().collect()
+    }
+
+    /// Whether a task is ours, and neither known to run nor to have ended.
+    pub(crate) fn is_unheard_of(&self, task: &ManagedObjectReference) -> bool {
+        self.submitters.contains_key(task) && !self.running.contains_key(task) && !self.tasks.contains_key(task)
     }
 
     /// Whether a group has machines here.

@@ -230,7 +230,7 @@ impl Live {
     }
 
     /// Waits for a task that vCenter no longer lists, and may well run.
-    fn follow_task(self: &Arc<Self>, task: ManagedObjectReference) {
+    pub(crate) fn follow_task(self: &Arc<Self>, task: ManagedObjectReference) {
         let live = Arc::clone(self);
         tokio::spawn(async move {
             let collector = live.collector().clone();
