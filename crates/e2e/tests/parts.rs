@@ -1,8 +1,8 @@
 //! Each real part of the sandbox does its job.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Once, time::Duration};
 
-use drover_e2e::{Namespace, Sandbox, eventually};
+use drover_e2e::{Namespace, Sandbox, eventually, vm_group};
 use serde_json::json;
 
 const SOON: Duration = Duration::from_mins(1);
@@ -27,7 +27,8 @@ fn sandbox() -> &'static Sandbox {
 
 /// A namespace in a cluster that knows Drover's kinds.
 fn namespace_with_crds(name: &str) -> Namespace {
-    sandbox().install_kinds();
+    static KINDS: Once = Once::new();
+    KINDS.call_once(|| sandbox().install_kinds());
     sandbox().namespace(name)
 }
 
@@ -48,38 +49,48 @@ fn the_api_server_takes_the_seeds_manifest_and_prints_its_columns() {
 #[test]
 fn the_api_server_refuses_a_group_outside_the_schema_and_says_where() {
     let namespace = namespace_with_crds("bad-manifest");
-    for (field, value) in [("cpu", "0"), ("cpu", "769"), ("memory", "24561"), ("replicas", "-1"), ("template", "7")] {
-        let good = SEED_MANIFEST.lines().find(|line| line.trim_start().starts_with(&format!("{field}:"))).unwrap();
-        let bad = SEED_MANIFEST.replace(good, &format!("  {field}: {value}"));
-        let refused = namespace.apply(&bad).expect_err(&bad);
+    for (field, value) in [
+        ("cpu", json!(0)),
+        ("cpu", json!(769)),
+        ("memory", json!(24561)),
+        ("replicas", json!(-1)),
+        ("template", json!(7)),
+    ] {
+        let bad = vm_group("bad", &json!({field: value}));
+        let refused = namespace.declare(&bad).expect_err(field);
         assert!(refused.stderr.contains(&format!("spec.{field}")), "{refused}");
     }
-    let without = SEED_MANIFEST.replace("  cpu: 2\n", "");
-    let refused = namespace.apply(&without).unwrap_err();
+    let mut without = vm_group("without", &json!({}));
+    without["spec"].as_object_mut().unwrap().remove("cpu");
+    let refused = namespace.declare(&without).unwrap_err();
     assert!(refused.stderr.contains("spec.cpu: Required value"), "{refused}");
 }
 
 #[test]
 fn the_api_server_refuses_what_makes_no_sense_with_a_sentence() {
     let namespace = namespace_with_crds("no-sense");
-    for (field, sentence) in [
-        ("update: {maxUnavailable: 0, maxSurge: 0%}", "can't both be 0: no update could ever begin"),
-        ("update: {maxUnavailable: many}", "give a number from 0, or a share such as 25%"),
-        ("update: {maxSurge: -1}", "give a number from 0, or a share such as 25%"),
-        ("update: {strategy: Sometimes}", "supported values: \"InPlaceFirst\", \"Replace\", \"OnDelete\""),
-        ("extraConfig: {Drover.group: x}", "they are Drover's own, or reach outside of the machine"),
-        ("extraConfig: {RUN.container: x}", "they are Drover's own, or reach outside of the machine"),
-        ("extraConfig: {'scsi0:1.fileName': x}", "they are Drover's own, or reach outside of the machine"),
-        ("extraConfig: {guestinfo.userdata: x}", "use spec.guest.cloudInit"),
-        ("guest: {cloudInit: {userData: {}}}", "give either inline or secretKeyRef"),
-        ("powerState: Standby", "supported values: \"On\", \"Off\", \"Suspended\""),
-        ("shutdown: {graceSeconds: -1}", "spec.shutdown.graceSeconds"),
-        ("networks: ['']", "spec.networks[0]"),
-        ("colour: red", "unknown field \"spec.colour\""),
+    let own = "they are Drover's own, or reach outside of the machine";
+    for (spec, sentence) in [
+        (json!({"update": {"maxUnavailable": 0, "maxSurge": "0%"}}), "can't both be 0: no update could ever begin"),
+        (json!({"update": {"maxUnavailable": "many"}}), "give a number from 0, or a share such as 25%"),
+        (json!({"update": {"maxSurge": -1}}), "give a number from 0, or a share such as 25%"),
+        (json!({"update": {"strategy": "Sometimes"}}), r#"supported values: "InPlaceFirst", "Replace", "OnDelete""#),
+        (json!({"extraConfig": {"Drover.group": "x"}}), own),
+        (json!({"extraConfig": {"RUN.container": "x"}}), own),
+        (json!({"extraConfig": {"scsi0:1.fileName": "x"}}), own),
+        (json!({"extraConfig": {"guestinfo.userdata": "x"}}), "use spec.guest.cloudInit"),
+        (json!({"guest": {"cloudInit": {"userData": {}}}}), "give either inline or secretKeyRef"),
+        (json!({"powerState": "Standby"}), r#"supported values: "On", "Off", "Suspended""#),
+        (json!({"shutdown": {"graceSeconds": -1}}), "spec.shutdown.graceSeconds"),
+        (json!({"networks": [""]}), "spec.networks[0]"),
+        (json!({"colour": "red"}), ".spec.colour"),
     ] {
-        let refused = namespace.apply(&format!("{SEED_MANIFEST}  {field}\n")).expect_err(field);
-        assert!(refused.stderr.contains(sentence), "{field}: {refused}");
+        let refused = namespace.declare(&vm_group("senseless", &spec)).expect_err(&spec.to_string());
+        assert!(refused.stderr.contains(sentence), "{spec}: {refused}");
     }
+    // Where somebody reads what kubectl prints, too.
+    let refused = namespace.apply(&format!("{SEED_MANIFEST}  colour: red\n")).unwrap_err();
+    assert!(refused.stderr.contains("unknown field \"spec.colour\""), "{refused}");
 }
 
 #[test]
