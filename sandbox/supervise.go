@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"os/signal"
@@ -42,7 +43,12 @@ func supervise(args []string) error {
 	// Until all is ready, 'sandbox up' is an owner too: interrupted, it leaves nothing behind.
 	starting, started := context.WithCancel(ctx)
 	defer started()
-	go watchOwner(starting, os.Getppid(), stop)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // ends with 'sandbox up'
+		if starting.Err() == nil {
+			stop()
+		}
+	}()
 	if o.owner != 0 {
 		go watchOwner(ctx, o.owner, stop)
 	}

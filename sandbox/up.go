@@ -42,14 +42,22 @@ func up(args []string) error {
 	}
 	defer log.Close()
 
+	// The supervisor reads it, to its end if this process ends.
+	life, end, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer end.Close()
+
 	cmd := command("supervise", args...)
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = life, log, log
 	cmd.ExtraFiles = []*os.File{report, lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C at the terminal is for the caller
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	report.Close()
+	life.Close()
 	return follow(reports, o.dir)
 }
 
