@@ -11,7 +11,9 @@ use drover_e2e::process;
 /// Starts the demo, and returns it with all that it printed and the folder of its sandbox, once it waits for Ctrl-C.
 fn demo() -> (Child, String, PathBuf) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut demo = Command::new(root.join("hack/demo.sh"));
+    // A shell can't trap what it was told to ignore, and whoever runs the tests in the background has them ignore Ctrl-C.
+    let mut demo = Command::new("env");
+    demo.arg("--default-signal=INT").arg(root.join("hack/demo.sh"));
     let mut demo = demo.env("DROVER", drover_e2e::binary()).stdout(Stdio::piped()).spawn().unwrap();
     let mut shown = String::new();
     for line in BufReader::new(demo.stdout.take().unwrap()).lines() {

@@ -21,7 +21,7 @@ fn down(dir: &Path) -> Result<String, Failure> {
 }
 
 #[test]
-fn every_process_ends_with_the_supervisor_or_with_down_and_only_the_logs_stay() {
+fn parts_end_with_the_supervisor_or_with_down_also_those_from_kubebuilder_assets() {
     let dir = Sandbox::folder("supervisor");
     up(&dir, &[]).unwrap();
     process::signal(fs::read_to_string(dir.join("supervisor.pid")).unwrap().parse().unwrap(), "KILL");

@@ -85,7 +85,7 @@ fn power_states_are_kept_and_a_paused_group_is_left_alone() {
     group.patch(&json!({"powerState": "On"})).unwrap();
     group.runs_with(2);
     group.patch(&json!({"paused": true})).unwrap();
-    thread::sleep(Duration::from_secs(1));
+    group.says("RUNNING", "paused: 2 of 2 machines available");
     group.vcenter().govc(&["vm.power", "-off", "-force", &machines[0]]).unwrap();
     thread::sleep(Duration::from_secs(2));
     let state = group.vcenter().govc(&["object.collect", "-s", &machines[0], "runtime.powerState"]).unwrap();

@@ -136,11 +136,10 @@ async fn at_rest_one_poll_waits_and_nothing_else_is_asked() {
     site.collector.watch(machines_below(&site.folder));
     let mut mirror = Mirror::default();
     mirror.until(&mut site.updates, "synced", |mirror| mirror.synced.len() == 1).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
     site.vcenter.control("DELETE", "/calls", &Value::Null).unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     let calls = site.vcenter.control("GET", "/calls", &Value::Null).unwrap();
-    assert_eq!(calls["total"], 0, "{calls}");
+    assert!(calls["total"].as_u64() <= Some(1), "the poll may have begun since, and nothing else: {calls}");
 }
 
 #[tokio::test]
