@@ -8,6 +8,8 @@ import (
 	"k8s.io/component-base/logs"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/util"
+
+	_ "drover.dev/sandbox/kubectl/english"
 )
 
 func main() {

@@ -9,6 +9,7 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 
+	"drover.dev/sandbox/names"
 	"drover.dev/sandbox/node"
 )
 
@@ -18,5 +19,5 @@ func init() {
 	servers["kube-proxy"] = func() int { return cli.Run(proxy.NewProxyCommand()) }
 	servers["kube-scheduler"] = func() int { return cli.Run(scheduler.NewSchedulerCommand()) }
 	servers["node-keeper"] = func() int { return node.Keep(os.Args[1:]) }
-	servers["node-init"] = func() int { return node.Init(os.Args[1:]) }
+	servers["node-init"] = func() int { return node.Init(os.Args[1:], names.Serve) }
 }

@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,10 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Init is the program of the node's first process: all others of the node are its children, and end with it.
-func Init(args []string) int {
+// Init is the program of the node's first process: all others of the node are its children, and end with it. It has names served
+// by a function, so that only who runs this program has to have it.
+func Init(args []string, serveNames func(address netip.AddrPort, kubeconfig string) error) int {
 	log.SetFlags(log.Ltime | log.Lmicroseconds)
-	n := first{processes: processes{byPID: map[int]*process{}}}
+	n := first{serveNames: serveNames, processes: processes{byPID: map[int]*process{}}}
 	f := flag.NewFlagSet("node-init", flag.ExitOnError)
 	f.StringVar(&n.dir, "dir", "", "the sandbox's `folder`")
 	f.IntVar(&n.place.Number, "place", 0, "the node's place")
@@ -42,9 +44,10 @@ func Init(args []string) int {
 
 // first is the node's first process.
 type first struct {
-	dir    string
-	place  Place
-	images []*recipe
+	dir        string
+	place      Place
+	images     []*recipe
+	serveNames func(address netip.AddrPort, kubeconfig string) error
 	processes
 }
 

@@ -18,7 +18,7 @@ import (
 func (n *first) join(self string, c config) {
 	err := await(joinWord)
 	if err == nil {
-		err = serveNames(netip.AddrPortFrom(n.place.Node(), 53), c.PKI+"/kube-proxy.kubeconfig")
+		err = n.serveNames(netip.AddrPortFrom(n.place.Node(), 53), c.PKI+"/kube-proxy.kubeconfig")
 	}
 	if err == nil {
 		err = n.start(&process{name: "kubelet", program: self, lives: lives, args: []string{"kubelet",
