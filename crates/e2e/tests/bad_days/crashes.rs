@@ -10,22 +10,31 @@ use crate::lonely;
 /// All that an operator changes in vCenter.
 const CHANGES: &str = "CreateFolder,CloneVM_Task,PowerOnVM_Task,PowerOffVM_Task,ReconfigVM_Task,Destroy_Task";
 
-/// Runs an operator that is killed while it waits for the answer to its n-th change, and then another to the end. Says
-/// whether the first got that far.
-fn killed_at(sandbox: &Sandbox, n: usize, is_done: &dyn Fn() -> bool) -> bool {
-    let vcenter = sandbox.vcenter();
-    vcenter.rule(&json!({"method": CHANGES, "client": "drover", "skip": n, "count": 1, "hold": "after"}));
-    let operator = Operator::start(sandbox, vcenter).unwrap();
-    let is_hit = || vcenter.control("GET", "/rules", &Value::Null).unwrap()[0]["hits"] == 1;
-    let is_soon_hit = || {
-        thread::sleep(Duration::from_millis(20));
-        is_hit()
-    };
-    while !(0..10).any(|_| is_soon_hit()) && !is_done() {}
-    drop(operator);
-    let hit = is_hit();
-    vcenter.control("DELETE", "/rules", &Value::Null).unwrap();
-    hit
+/// An operator that is killed now and then, and another started in its place.
+struct Mortal<'a> {
+    sandbox: &'a Sandbox,
+    operator: Option<Operator>,
+}
+
+impl Mortal<'_> {
+    /// Kills it while it waits for the answer to the n-th change that it makes for what a user does, and has the next one go on.
+    /// Says whether it got that far before it was done.
+    fn dies_at(&mut self, n: usize, act: &dyn Fn(), is_done: &dyn Fn() -> bool) -> bool {
+        let vcenter = self.sandbox.vcenter();
+        vcenter.rule(&json!({"method": CHANGES, "client": "drover", "skip": n, "count": 1, "hold": "after"}));
+        act();
+        let is_hit = || vcenter.control("GET", "/rules", &Value::Null).unwrap()[0]["hits"] == 1;
+        let is_soon_hit = || {
+            thread::sleep(Duration::from_millis(20));
+            is_hit()
+        };
+        while !(0..10).any(|_| is_soon_hit()) && !is_done() {}
+        self.operator = None;
+        let hit = is_hit();
+        vcenter.control("DELETE", "/rules", &Value::Null).unwrap();
+        self.operator = Some(Operator::start(self.sandbox, vcenter).unwrap());
+        hit
+    }
 }
 
 #[test]
@@ -39,16 +48,15 @@ fn an_operator_killed_at_any_change_makes_no_machine_twice_and_leaves_none_behin
             && group["spec"]["extraConfig"]["key"] == key
             && status["observedGeneration"] == group["metadata"]["generation"]
     };
+    let mut operator = Mortal { sandbox, operator: Some(Operator::start(sandbox, sandbox.vcenter()).unwrap()) };
     for n in 0.. {
-        let group = Group::create(sandbox, &format!("killed-{n}"), &json!({"extraConfig": {"key": "old"}}));
-        let mut hit = killed_at(sandbox, n, &|| settled(&group, "old"));
-        rest_is_done(&group, "old");
-        group.patch(&json!({"extraConfig": {"key": "new"}})).unwrap();
-        hit |= killed_at(sandbox, n, &|| settled(&group, "new"));
-        rest_is_done(&group, "new");
-        group.begin_to_delete();
-        hit |= killed_at(sandbox, n, &|| group.get().is_err());
-        let _operator = Operator::start(sandbox, sandbox.vcenter()).unwrap();
+        let group = Group { namespace: sandbox.namespace(&format!("killed-{n}")), sandbox };
+        let declare = |key: &str| group.apply(&json!({"extraConfig": {"key": key}}));
+        let mut hit = operator.dies_at(n, &|| declare("old"), &|| settled(&group, "old"));
+        is_whole(&group, "old");
+        hit |= operator.dies_at(n, &|| declare("new"), &|| settled(&group, "new"));
+        is_whole(&group, "new");
+        hit |= operator.dies_at(n, &|| group.begin_to_delete(), &|| group.get().is_err());
         group.is_gone();
         let left = sandbox.vcenter().govc(&["find", "/DC0/vm"]).unwrap();
         assert!(!left.contains("killed-"), "killed at {n}: {left}");
@@ -59,9 +67,8 @@ fn an_operator_killed_at_any_change_makes_no_machine_twice_and_leaves_none_behin
     }
 }
 
-/// A second operator brings the group to its end: two machines, made from what is declared, and no other anywhere.
-fn rest_is_done(group: &Group, key: &str) {
-    let _operator = Operator::start(group.sandbox, group.vcenter()).unwrap();
+/// The next operator brings the group to its end: two machines, made from what is declared, and no other anywhere.
+fn is_whole(group: &Group, key: &str) {
     let machines = group.runs_with(2);
     assert_eq!(group.everywhere().len(), 2);
     for machine in machines {
