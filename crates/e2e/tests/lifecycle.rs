@@ -21,16 +21,19 @@ fn down(dir: &Path) -> Result<String, Failure> {
 }
 
 #[test]
-fn parts_end_with_the_supervisor_or_with_down_also_those_from_kubebuilder_assets() {
-    let dir = Sandbox::folder("supervisor");
-    up(&dir, &[]).unwrap();
-    process::signal(fs::read_to_string(dir.join("supervisor.pid")).unwrap().parse().unwrap(), "KILL");
+fn an_up_that_is_killed_leaves_nothing_and_its_folder_is_used_again_with_kubebuilder_assets() {
+    let dir = Sandbox::folder("used-again");
+    let up = Program::of_sandbox(&["up", "--dir", dir.to_str().unwrap()]);
+    let mut killed = up.command(&[]).spawn().unwrap();
+    while !dir.join("supervisor.pid").exists() {
+        thread::sleep(Duration::from_millis(10));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
     process::assert_all_end(&dir);
 
-    // The folder can be used again, here with an etcd and an API server that are already there.
     let assets = assets("good-assets", "touch \"$(dirname \"$0\")/was-used\"; exec \"$SANDBOX\" kube-apiserver \"$@\"");
-    let up = Program::of_sandbox(&["up", "--dir", dir.to_str().unwrap()]).with(&assets);
-    up.run(&[]).unwrap();
+    up.clone().with(&assets).run(&[]).unwrap();
     assert!(Path::new(&assets["KUBEBUILDER_ASSETS"]).join("was-used").exists());
     assert!(process::of_folder(&dir).len() >= 5, "{:#?}", process::of_folder(&dir));
     down(&dir).unwrap();
@@ -47,19 +50,7 @@ fn parts_end_with_the_supervisor_or_with_down_also_those_from_kubebuilder_assets
 }
 
 #[test]
-fn nothing_runs_on_when_up_is_interrupted() {
-    let dir = Sandbox::folder("interrupted");
-    let mut up = Program::of_sandbox(&["up", "--dir", dir.to_str().unwrap()]).command(&[]).spawn().unwrap();
-    while !dir.join("supervisor.pid").exists() {
-        thread::sleep(Duration::from_millis(10));
-    }
-    up.kill().unwrap();
-    up.wait().unwrap();
-    process::assert_all_end(&dir);
-}
-
-#[test]
-fn two_sandboxes_run_side_by_side_each_in_a_folder_of_its_own_and_one_ends_with_its_owner() {
+fn of_two_sandboxes_side_by_side_one_ends_with_its_owner_and_one_with_its_supervisor() {
     let mut owner = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
     let id = owner.id().to_string();
     let (one, two) = thread::scope(|scope| {
@@ -80,6 +71,8 @@ fn two_sandboxes_run_side_by_side_each_in_a_folder_of_its_own_and_one_ends_with_
     process::assert_all_end(one.dir());
     owner.wait().unwrap();
     assert!(two.kubectl().run(&["get", "namespaces"]).is_ok(), "the other one has another owner");
+    process::signal(fs::read_to_string(two.dir().join("supervisor.pid")).unwrap().parse().unwrap(), "KILL");
+    process::assert_all_end(two.dir());
 }
 
 #[test]
