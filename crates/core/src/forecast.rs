@@ -108,28 +108,16 @@ impl Foreseen<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::{Value, json};
 
     use super::*;
     use crate::desired::tests::desired;
 
-    fn empty() -> Observed {
-        Observed {
-            folder: Folder::Absent,
-            members: Vec::new(),
-            cloning: BTreeSet::new(),
-            unknown_clones: false,
-            failed: BTreeMap::new(),
-        }
-    }
-
     /// What comes after a group has become what the first spec says, and is then edited.
     fn after(first: &Value, then: &Value) -> Vec<Action> {
         let before = desired(first);
-        let mut world = Foreseen { desired: &before, observed: empty(), now: Timestamp::UNIX_EPOCH };
-        for action in forecast(&before, &empty(), world.now) {
+        let mut world = Foreseen { desired: &before, observed: Observed::default(), now: Timestamp::UNIX_EPOCH };
+        for action in forecast(&before, &Observed::default(), world.now) {
             world.apply(&action);
         }
         forecast(&desired(then), &world.observed, world.now)
@@ -139,7 +127,7 @@ mod tests {
     fn a_new_group_gets_its_folder_and_then_its_machines() {
         let clones = [0, 1, 2].map(|slot| Action::Clone(Slot(slot)));
         let expected: Vec<_> = [Action::CreateFolder].into_iter().chain(clones).collect();
-        assert_eq!(forecast(&desired(&json!({})), &empty(), Timestamp::UNIX_EPOCH), expected);
+        assert_eq!(forecast(&desired(&json!({})), &Observed::default(), Timestamp::UNIX_EPOCH), expected);
     }
 
     #[test]

@@ -108,8 +108,8 @@ pub enum DeletionPolicy {
     Retain,
 }
 
-/// What is true of a group now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is true of a group now. By default, nothing is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
     /// The group's folder.
     pub folder: Folder,
@@ -124,9 +124,10 @@ pub struct Observed {
 }
 
 /// A group's folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Folder {
     /// There is none.
+    #[default]
     Absent,
     /// It is being made or destroyed.
     Busy,

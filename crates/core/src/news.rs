@@ -218,14 +218,7 @@ mod tests {
         let settled = actions.is_empty() && *trouble == Trouble::None;
         let plan = Plan { actions, counts: Counts::default(), settled, wake: None };
         let verdict = verdict(&desired, &plan, trouble);
-        let observed = Observed {
-            folder: Folder::Occupied,
-            members,
-            cloning: BTreeSet::new(),
-            unknown_clones: false,
-            failed: BTreeMap::new(),
-        };
-        let observed = Some(&observed);
+        let observed = Some(&Observed { folder: Folder::Occupied, members, ..Observed::default() });
         let facts = Facts { desired: &desired, generation: 1, was_settled, observed, plan: &plan, verdict: &verdict };
         told.news(&facts).into_iter().map(|news| format!("{} {}", news.reason, news.message)).collect()
     }

@@ -169,7 +169,7 @@ impl<'a> Census<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeSet;
 
     use serde_json::json;
 
@@ -182,13 +182,8 @@ mod tests {
 
     #[test]
     fn a_group_whose_machines_are_all_on_their_way_is_not_as_declared_yet() {
-        let observed = Observed {
-            folder: Folder::Empty,
-            members: Vec::new(),
-            cloning: BTreeSet::from([Slot(0), Slot(1)]),
-            unknown_clones: false,
-            failed: BTreeMap::new(),
-        };
+        let cloning = BTreeSet::from([Slot(0), Slot(1)]);
+        let observed = Observed { folder: Folder::Empty, cloning, ..Observed::default() };
         let plan = plan(&desired(&json!({"replicas": 2})), &observed, Timestamp::UNIX_EPOCH);
         assert!(plan.actions.is_empty() && !plan.settled, "{plan:?}");
     }

@@ -50,26 +50,18 @@ fn remove_folder(census: &Census<'_>, draft: &mut Draft) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
-
     use serde_json::json;
 
     use crate::{
         desired::tests::desired,
-        group::{DeletionPolicy, Desired, Folder, Observed, Timestamp},
+        group::{DeletionPolicy, Desired, Observed, Timestamp},
         plan::plan,
     };
 
     #[test]
     fn a_group_that_waits_for_a_clone_that_nobody_remembers_looks_again_by_itself() {
         let now = Timestamp::UNIX_EPOCH;
-        let mut observed = Observed {
-            folder: Folder::Absent,
-            members: Vec::new(),
-            cloning: BTreeSet::new(),
-            unknown_clones: true,
-            failed: BTreeMap::new(),
-        };
+        let mut observed = Observed::default();
         for policy in [DeletionPolicy::Delete, DeletionPolicy::PowerOff, DeletionPolicy::Retain] {
             let going = Desired { deletion: Some(policy), ..desired(&json!({"replicas": 0})) };
             observed.unknown_clones = true;
