@@ -143,7 +143,7 @@ async fn at_rest_one_poll_waits_and_nothing_else_is_asked() {
 }
 
 #[tokio::test]
-async fn more_objects_than_fit_one_answer_arrive_before_the_watch_is_synced() {
+async fn what_does_not_fit_one_answer_arrives_before_its_watch_is_synced_and_so_does_what_is_watched_meanwhile() {
     let mut site = Site::new().await;
     // vCenter cuts an answer at 100 objects; folders are the cheapest of them.
     for n in 0..230 {
@@ -152,26 +152,39 @@ async fn more_objects_than_fit_one_answer_arrive_before_the_watch_is_synced() {
     }
     let name: Property<vim25::refs::FolderRef, String> = Property::new("name");
     let properties = vec![PropertySpec::of(&[&name])];
-    let watch = site
+    let folders = site
         .collector
         .watch(Watch { scope: Scope::Container { root: object(&site.folder), recursive: true }, properties });
+    let mut meanwhile = None;
     let mut seen = HashSet::new();
+    let mut synced = Vec::new();
     let mut answers = 0;
-    loop {
+    while synced.len() < 2 {
         let event =
             tokio::time::timeout(SOON, site.updates.next()).await.expect("in time").expect("the stream goes on");
         let Event::Updates(updates) = event else { panic!("{event:?}") };
         answers += 1;
-        for update in &updates {
-            if let Update::Changed { update, .. } = update {
-                seen.insert(update.obj.clone());
+        let template = || Watch { scope: Scope::Object(object(&site.template)), properties: machine_properties() };
+        let of_template = *meanwhile.get_or_insert_with(|| site.collector.watch(template()));
+        for update in updates {
+            match update {
+                Update::Changed { update, .. } => {
+                    seen.insert(update.obj);
+                }
+                Update::Synced { watch } if watch == of_template => {
+                    assert!(seen.contains(site.template.reference()), "it is told of before it is synced");
+                    synced.push(watch);
+                }
+                Update::Synced { watch } => {
+                    assert_eq!(watch, folders);
+                    assert!(seen.len() >= 230, "{}", seen.len());
+                    synced.push(watch);
+                }
+                other => panic!("{other:?}"),
             }
         }
-        if updates.iter().any(|update| matches!(update, Update::Synced { watch: id } if *id == watch)) {
-            break;
-        }
     }
-    assert_eq!(seen.len(), 230);
+    assert_eq!(seen.len(), 231);
     assert!(answers >= 3, "{answers}");
 }
 

@@ -242,7 +242,10 @@ impl Live {
             let ended = match end {
                 Ok(_) => Ended::Done,
                 Err(vim25::Error::Task(fault)) => Ended::Failed(*fault),
-                Err(_) => Ended::Unseen,
+                Err(error) => {
+                    warn!(task = task.value(), %error, "a task's end could not be seen: what it was to do is looked at again");
+                    Ended::Unseen
+                }
             };
             if let Some(group) = live.mirror().end(&task, ended) {
                 live.trigger(Trigger::Group(group));

@@ -154,14 +154,18 @@ impl Loop {
             self.send(Event::Up).await?;
         }
         let mut behind = true;
+        let mut truncated = false;
+        // The rest of an answer is to come, and may say nothing of a filter that was made since it began.
+        let mut overtaken = false;
         loop {
             while let Ok(command) = self.orders.try_recv() {
                 self.obey(remote, command).await?;
                 behind = true;
+                overtaken |= truncated;
             }
             let wait = if behind { Duration::ZERO } else { POLL };
             let (set, command) = self.poll_patiently(remote, wait).await?;
-            let truncated = set.as_ref().is_some_and(|set| set.truncated == Some(true));
+            truncated = set.as_ref().is_some_and(|set| set.truncated == Some(true));
             let mut updates = Vec::new();
             if let Some(set) = set {
                 remote.version = Some(set.version);
@@ -169,19 +173,22 @@ impl Loop {
                     self.take_up(filter, &mut updates);
                 }
             }
-            if behind && !truncated {
+            let is_all = !truncated && !overtaken;
+            if behind && is_all {
                 self.complete(&mut updates);
             }
+            overtaken &= truncated;
             if !updates.is_empty() {
                 self.send(Event::Updates(updates)).await?;
                 sleep(FOLLOW_UP).await;
             }
             self.uninstall_finished(remote).await?;
-            behind = truncated;
+            behind = !is_all;
             if let Some(command) = command {
                 self.obey(remote, command).await?;
                 // The new filter has something to say, and so may the poll that was cut short.
                 behind = true;
+                overtaken |= truncated;
             }
         }
     }
