@@ -78,8 +78,7 @@ fn is_ours(meta: &ObjectMeta, uid: &str) -> bool {
 
 /// Whether a Deployment has Drover's finalizer and no need of it: it is being deleted, or belongs to no MyOwnShell any more.
 #[must_use]
-pub fn is_held_for_nothing(deployment: &Deployment) -> bool {
-    let meta = &deployment.metadata;
+pub fn is_held_for_nothing(meta: &ObjectMeta) -> bool {
     let is_held = meta.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER);
     let has_owner = meta.owner_references.iter().flatten().any(|owner| owner.kind == "MyOwnShell");
     is_held && (meta.deletion_timestamp.is_some() || !has_owner)

@@ -17,7 +17,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy},
+    api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
     core::Status,
 };
 use serde::de::DeserializeOwned;
@@ -77,15 +77,18 @@ async fn take(
             Some(deployment) => drop_finalizer(kube, deployment).await,
             None => Ok(()),
         },
-        Step::Apply(manifest) => {
-            let applied = apply(kube, manifest).await?;
-            if manifest["kind"] == "Deployment" {
+        Step::Apply(manifest) => match manifest["kind"].as_str() {
+            Some("ConfigMap") => apply::<ConfigMap>(kube, manifest).await.map(|_| ()),
+            Some("Service") => apply::<Service>(kube, manifest).await.map(|_| ()),
+            Some("EndpointSlice") => apply::<EndpointSlice>(kube, manifest).await.map(|_| ()),
+            _ => {
+                let applied: Deployment = apply(kube, manifest).await?;
                 outcome.has_changed =
                     applied.resource_version().as_deref() != manifest["metadata"]["resourceVersion"].as_str();
-                seen.deployment = applied.try_parse().ok();
+                seen.deployment = Some(applied);
+                Ok(())
             }
-            Ok(())
-        }
+        },
         Step::Nudge { pod, mark } => nudge(kube, &shell.namespace().unwrap_or_default(), pod, mark).await,
         Step::Remove { object, dependents_first } => {
             let how = if *dependents_first { PropagationPolicy::Foreground } else { PropagationPolicy::Background };
@@ -105,16 +108,12 @@ async fn take(
     }
 }
 
-async fn apply(kube: &Client, manifest: &Value) -> Result<DynamicObject, kube::Error> {
+async fn apply<K>(kube: &Client, manifest: &Value) -> Result<K, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let resource = match manifest["kind"].as_str() {
-        Some("ConfigMap") => ApiResource::erase::<ConfigMap>(&()),
-        Some("Service") => ApiResource::erase::<Service>(&()),
-        Some("EndpointSlice") => ApiResource::erase::<EndpointSlice>(&()),
-        _ => ApiResource::erase::<Deployment>(&()),
-    };
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(kube.clone(), &text(&manifest["metadata"]["namespace"]), &resource);
+    let api: Api<K> = Api::namespaced(kube.clone(), &text(&manifest["metadata"]["namespace"]));
     // What is made is nobody's yet. Should somebody make the same at this moment, it stays theirs.
     let is_there = !manifest["metadata"]["resourceVersion"].is_null();
     let params = PatchParams { force: is_there, ..PatchParams::apply(MANAGER) };

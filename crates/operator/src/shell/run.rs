@@ -11,6 +11,8 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Pod, Service},
     discovery::v1::EndpointSlice,
 };
+// What wakes a controller need not be read whole: the code that reads a pod's insides is larger than all of this room's.
+use kube::api::PartialObjectMeta as Meta;
 use kube::{
     Api, Client, ResourceExt,
     runtime::{
@@ -58,23 +60,23 @@ pub(crate) async fn run(
     let concerned = changed.flat_map(move |group| stream::iter(that_find(&all, &group)));
     let shells = shells
         // By its name, because one that has lost its owner is news too.
-        .watches(Api::<Deployment>::all(kube.clone()), ours.clone(), |deployment| {
+        .watches(Api::<Meta<Deployment>>::all(kube.clone()), ours.clone(), |deployment| {
             named(&deployment, &deployment.name_any())
         })
-        .watches(Api::<Pod>::all(kube.clone()), ours.clone(), move |pod| of_pod(&of_pods, &pod))
+        .watches(Api::<Meta<Pod>>::all(kube.clone()), ours.clone(), move |pod| of_pod(&of_pods, &pod))
         .watches(Api::<HorizontalPodAutoscaler>::all(kube.clone()), watcher::Config::default(), |autoscaler| {
             of_autoscaler(&autoscaler)
         })
-        .owns(Api::<ConfigMap>::all(kube.clone()), ours.clone())
-        .owns(Api::<Service>::all(kube.clone()), ours.clone())
-        .owns(Api::<EndpointSlice>::all(kube.clone()), ours.clone())
+        .owns(Api::<Meta<ConfigMap>>::all(kube.clone()), ours.clone())
+        .owns(Api::<Meta<Service>>::all(kube.clone()), ours.clone())
+        .owns(Api::<Meta<EndpointSlice>>::all(kube.clone()), ours.clone())
         .with_config(config())
         .reconcile_on(concerned)
         .graceful_shutdown_on(told_to_stop.clone())
         .run(measured, on_error, Arc::clone(&context))
         .for_each(|_| async {});
 
-    let deployments = Controller::new(Api::<Deployment>::all(kube), ours)
+    let deployments = Controller::new(Api::<Meta<Deployment>>::all(kube), ours)
         .with_config(config())
         .graceful_shutdown_on(told_to_stop)
         .run(release, on_error, context)
@@ -83,8 +85,8 @@ pub(crate) async fn run(
 }
 
 /// Lets a Deployment go whose MyOwnShell may be gone already, and can't.
-async fn release(deployment: Arc<Deployment>, context: Arc<Context>) -> Result<Requeue, Error> {
-    if !is_held_for_nothing(&deployment) {
+async fn release(deployment: Arc<Meta<Deployment>>, context: Arc<Context>) -> Result<Requeue, Error> {
+    if !is_held_for_nothing(&deployment.metadata) {
         return Ok(Requeue::await_change());
     }
     match timeout(PATIENCE, drop_finalizer(&context.kube, &*deployment)).await? {
@@ -120,7 +122,7 @@ fn that_find(all: &Store<MyOwnShell>, (namespace, group): &Key) -> Vec<ObjectRef
     all.state().iter().filter(|shell| finds(shell)).map(|shell| ObjectRef::from_obj(&**shell)).collect()
 }
 
-fn of_pod(all: &Store<MyOwnShell>, pod: &Pod) -> Option<ObjectRef<MyOwnShell>> {
+fn of_pod(all: &Store<MyOwnShell>, pod: &Meta<Pod>) -> Option<ObjectRef<MyOwnShell>> {
     let is_its = |shell: &MyOwnShell| {
         let labels = labels(&shell.name_any());
         shell.namespace() == pod.namespace()

@@ -45,10 +45,10 @@ fn a_deletion_waits_for_nobody_and_an_orphan_keeps_living() {
 #[test]
 fn a_finalizer_is_kept_on_no_deployment_that_is_deleted_or_has_lost_its_owner() {
     let deployment = settled(&shell(&json!({}))).deployment.unwrap();
-    assert!(!is_held_for_nothing(&deployment));
+    assert!(!is_held_for_nothing(&deployment.metadata));
     let going = changed(&deployment, |deployment| deployment["metadata"]["deletionTimestamp"] = json!(START));
     let lost = changed(&deployment, |deployment| deployment["metadata"]["ownerReferences"] = json!([]));
-    assert!(is_held_for_nothing(&going) && is_held_for_nothing(&lost));
+    assert!(is_held_for_nothing(&going.metadata) && is_held_for_nothing(&lost.metadata));
 }
 
 #[test]
