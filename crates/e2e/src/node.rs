@@ -23,8 +23,8 @@ impl Sandbox {
 
     /// Starts a sandbox with a node for one test, on the same terms.
     #[must_use]
-    pub fn start_with_node(name: &str) -> Option<Self> {
-        Self::try_with_node(name, &[]).map_err(|reason| say_skipped(&reason)).ok()
+    pub fn start_with_node(name: &str, flags: &[&str]) -> Option<Self> {
+        Self::try_with_node(name, flags).map_err(|reason| say_skipped(&reason)).ok()
     }
 
     /// Fails with the reason why there can't be a node here.

@@ -73,6 +73,8 @@ fn of_two_sandboxes_side_by_side_one_ends_with_its_owner_and_one_with_its_superv
     assert!(two.kubectl().run(&["get", "namespaces"]).is_ok(), "the other one has another owner");
     process::signal(fs::read_to_string(two.dir().join("supervisor.pid")).unwrap().parse().unwrap(), "KILL");
     process::assert_all_end(two.dir());
+    up(two.dir(), &["--kubernetes=false"]).expect("its folder can be used again");
+    down(two.dir()).unwrap();
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{
     fs,
     os::unix::{fs::MetadataExt, fs::symlink, process::CommandExt},
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
     sync::LazyLock,
     thread,
     time::Duration,
@@ -206,8 +206,8 @@ fn the_node_has_no_way_out_of_the_machine() {
 }
 
 /// A sandbox with a node on which a pod runs, and what the machine has of it.
-fn with_a_pod(name: &str) -> Option<(Sandbox, Traces)> {
-    let sandbox = Sandbox::start_with_node(name)?;
+fn with_a_pod(name: &str, flags: &[&str]) -> Option<(Sandbox, Traces)> {
+    let sandbox = Sandbox::start_with_node(name, flags)?;
     run(&sandbox.namespace("pods"), "shell", &shell("exec sleep 3600"));
     let traces = Traces::of(&sandbox);
     assert!(
@@ -225,31 +225,45 @@ fn assert_nothing_is_left(sandbox: &Sandbox, traces: &Traces) {
 }
 
 #[test]
-fn of_two_nodes_one_goes_with_down_and_the_other_with_its_supervisor_without_a_trace() {
+fn of_two_nodes_one_goes_with_down_and_the_other_with_its_owner_without_a_trace() {
+    let mut owner = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+    let id = owner.id().to_string();
     let (one, two) = thread::scope(|scope| {
-        let [one, two] = ["node-one", "node-two"].map(|name| scope.spawn(|| with_a_pod(name)));
+        let one = scope.spawn(|| with_a_pod("node-one", &[]));
+        let two = scope.spawn(|| with_a_pod("node-two", &["--owner", &id]));
         (one.join().unwrap(), two.join().unwrap())
     });
-    let (Some((one, traces)), Some((two, traces_of_two))) = (one, two) else { return };
-    assert_ne!(one.node(), two.node());
-    Program::of_sandbox(&["down", "--dir", one.dir().to_str().unwrap()]).run(&[]).unwrap();
-    assert_nothing_is_left(&one, &traces);
-    let spared = two.existing_namespace("pods");
-    assert_eq!(spared.kubectl(&["exec", "shell", "--", "echo", "still here"]).unwrap(), "still here\n");
-    process::signal(supervisor(&two), "KILL");
-    assert_nothing_is_left(&two, &traces_of_two);
+    if let (Some((one, traces)), Some((two, _))) = (&one, &two) {
+        assert_ne!(one.node(), two.node());
+        Program::of_sandbox(&["down", "--dir", one.dir().to_str().unwrap()]).run(&[]).unwrap();
+        assert_nothing_is_left(one, traces);
+        let spared = two.existing_namespace("pods");
+        assert_eq!(spared.kubectl(&["exec", "shell", "--", "echo", "still here"]).unwrap(), "still here\n");
+    }
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    if let Some((two, traces)) = &two {
+        assert_nothing_is_left(two, traces);
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_node_whose_supervisor_is_killed() {
+    let Some((sandbox, traces)) = with_a_pod("node-supervisor", &[]) else { return };
+    process::signal(supervisor(&sandbox), "KILL");
+    assert_nothing_is_left(&sandbox, &traces);
 }
 
 #[test]
 fn nothing_is_left_of_a_node_whose_keeper_is_killed() {
-    let Some((sandbox, traces)) = with_a_pod("node-keeper") else { return };
+    let Some((sandbox, traces)) = with_a_pod("node-keeper", &[]) else { return };
     process::signal(keeper(&sandbox), "KILL");
     assert_nothing_is_left(&sandbox, &traces);
 }
 
 #[test]
 fn what_is_left_when_all_who_clean_up_are_killed_is_removed_by_down() {
-    let Some((sandbox, traces)) = with_a_pod("node-both") else { return };
+    let Some((sandbox, traces)) = with_a_pod("node-both", &[]) else { return };
     let keeper = keeper(&sandbox);
     process::signal(keeper, "STOP");
     process::signal(supervisor(&sandbox), "KILL");
