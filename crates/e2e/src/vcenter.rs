@@ -82,18 +82,9 @@ impl VCenter {
         sandbox.declare(&secret).unwrap_or_else(|failure| panic!("{failure}"));
     }
 
-    /// govc, aimed at this vCenter. It looks through all that is there for what it is given, and gives up when another test deletes
-    /// something at that moment: then it is asked again.
+    /// govc, aimed at this vCenter.
     pub fn govc(&self, arguments: &[&str]) -> Result<String, Failure> {
-        const STUMBLED: &str = "The object has already been deleted or has not been completely created";
-        let has_stumbled = |failure: &Failure| failure.stderr.contains(STUMBLED);
-        let mut outcome = self.govc.run(arguments);
-        for _ in 0..5 {
-            if outcome.as_ref().is_err_and(has_stumbled) {
-                outcome = self.govc.run(arguments);
-            }
-        }
-        outcome
+        self.govc.run(arguments)
     }
 
     /// The same vCenter seen with other variables in govc's environment.
