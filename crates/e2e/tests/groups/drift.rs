@@ -63,7 +63,15 @@ fn a_machine_that_is_not_the_groups_is_left_alone_even_if_it_has_its_name() {
     group.patch(&json!({"paused": true})).unwrap();
     group.says("RUNNING", "paused");
     vcenter.govc(&["vm.destroy", &machine]).unwrap();
-    let clone = ["vm.clone", "-vm", "vm-operator-template", "-folder", &group.folder(), "-on=false", name(&machine)];
+    let clone = [
+        "vm.clone",
+        "-vm.ipath",
+        "/DC0/vm/vm-operator/vm-operator-template",
+        "-folder",
+        &group.folder(),
+        "-on=false",
+        name(&machine),
+    ];
     vcenter.govc(&clone).unwrap();
     group.patch(&json!({"paused": false})).unwrap();
     group.says("ERROR", "a machine that isn't this group's has this name in its folder: rename it, or move it away");

@@ -95,7 +95,17 @@ fn machines_go_where_the_placement_says_and_on_the_networks_that_are_named() {
 fn a_linked_clone_needs_a_snapshot_and_says_so() {
     let sandbox = sandbox();
     let vcenter = sandbox.vcenter();
-    vcenter.govc(&["vm.clone", "-vm", "vm-operator-template", "-folder", "/DC0/vm", "-on=false", "golden"]).unwrap();
+    vcenter
+        .govc(&[
+            "vm.clone",
+            "-vm.ipath",
+            "/DC0/vm/vm-operator/vm-operator-template",
+            "-folder",
+            "/DC0/vm",
+            "-on=false",
+            "golden",
+        ])
+        .unwrap();
     let group = Group::create(
         sandbox,
         "linked",
@@ -113,7 +123,17 @@ fn two_templates_of_one_name_are_refused_with_both_paths() {
     for name in ["one", "two"] {
         let folder = format!("/DC0/vm/{name}");
         vcenter.govc(&["folder.create", &folder]).unwrap();
-        vcenter.govc(&["vm.clone", "-vm", "vm-operator-template", "-folder", &folder, "-on=false", name]).unwrap();
+        vcenter
+            .govc(&[
+                "vm.clone",
+                "-vm.ipath",
+                "/DC0/vm/vm-operator/vm-operator-template",
+                "-folder",
+                &folder,
+                "-on=false",
+                name,
+            ])
+            .unwrap();
         vcenter.govc(&["object.rename", &format!("{folder}/{name}"), "twin"]).unwrap();
     }
     let group = Group::create(sandbox, "twins", &json!({"replicas": 1, "template": "twin"}));

@@ -100,7 +100,15 @@ fn a_stranger_in_the_folder_outlives_the_group() {
     group.runs_with(1);
     let vcenter = group.vcenter();
     vcenter
-        .govc(&["vm.clone", "-vm", "vm-operator-template", "-folder", &group.folder(), "-on=false", "guest"])
+        .govc(&[
+            "vm.clone",
+            "-vm.ipath",
+            "/DC0/vm/vm-operator/vm-operator-template",
+            "-folder",
+            &group.folder(),
+            "-on=false",
+            "guest",
+        ])
         .unwrap();
     group.delete();
     let left = vcenter.govc(&["find", &group.folder(), "-type", "m"]).unwrap();
