@@ -20,7 +20,7 @@ const keepUsage = `Runs a command that ends with its owner, and with this proces
 func keep(args []string) error {
 	f := flag.NewFlagSet("keep", flag.ContinueOnError)
 	owner := f.Int("owner", 0, "`PID` of a process; when it ends, so does the command")
-	log := f.String("log", "", "the `file` that takes what the command prints")
+	log := f.String("log", "", "the `file` that what the command prints is added to")
 	words := args
 	for i, word := range args {
 		if word == "--" {
@@ -34,7 +34,8 @@ func keep(args []string) error {
 	if len(words) == 0 || *owner == 0 || *log == "" {
 		return badInput{errors.New("use: sandbox keep --owner PID --log FILE -- COMMAND …")}
 	}
-	out, err := os.Create(*log)
+	// What a killed command has said stays: the next one is told apart by where it begins.
+	out, err := os.OpenFile(*log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return badInput{err}
 	}

@@ -5,11 +5,11 @@ import (
 	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vim25/xml"
 )
 
 // accumulate is how long a poll that has something to tell waits for more, as vCenter does.
@@ -18,6 +18,12 @@ const accumulate = 20 * time.Millisecond
 // collectors answers the long polls in vcsim's place: for every single change, vcsim reads all that is watched again, and
 // so takes minutes to tell of a hundred new machines.
 type collectors struct {
+	holds holds
+	// recentTask tells of no changes.
+	recentSilent atomic.Bool
+	// What the container views are for, by their references.
+	views sync.Map
+
 	mu   sync.Mutex
 	live map[collectorKey]*collector
 }
@@ -28,23 +34,7 @@ type collectorKey struct {
 	ref     reference
 }
 
-func (cs *collectors) init(service *simulator.Service) {
-	cs.live = map[collectorKey]*collector{}
-	service.Context.Map.AddHandler(changes{cs})
-}
-
-// changes takes up what vcsim says of its objects.
-type changes struct{ *collectors }
-
-func (changes) Reference() reference { return reference{Type: "PropertyCollector", Value: "front"} }
-
-func (c changes) PutObject(_ *simulator.Context, obj mo.Reference) { c.touch(obj.Reference(), false) }
-
-func (c changes) UpdateObject(_ *simulator.Context, obj mo.Reference, _ []types.PropertyChange) {
-	c.touch(obj.Reference(), false)
-}
-
-func (c changes) RemoveObject(_ *simulator.Context, ref reference) { c.touch(ref, true) }
+func (cs *collectors) init() { cs.live = map[collectorKey]*collector{} }
 
 func (cs *collectors) touch(ref reference, gone bool) {
 	cs.mu.Lock()
@@ -59,12 +49,39 @@ func (cs *collectors) touch(ref reference, gone bool) {
 	}
 }
 
+// isSilent tells whether vCenter tells of a property only with an object that is new, and never of its changes.
+func (cs *collectors) isSilent(path string) bool {
+	return isWithin(path, "summary.quickStats") || path == "recentTask" && cs.recentSilent.Load()
+}
+
+// lookAgain has everything looked at again: what can be seen of it has changed.
+func (cs *collectors) lookAgain() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, c := range cs.live {
+		c.markAll(func(f *filter) { f.again = true })
+	}
+}
+
+// chooseAgain has all filters find out again which objects they have.
+func (cs *collectors) chooseAgain() {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, c := range cs.live {
+		c.markAll(func(f *filter) { f.choose = true })
+	}
+}
+
 // note takes up what an answered call did to the collectors of its session.
 func (cs *collectors) note(c *call, over <-chan struct{}, answer *httptest.ResponseRecorder) {
 	if answer.Code != http.StatusOK {
 		return
 	}
 	switch c.method {
+	case "CreateContainerView":
+		cs.noteView(c, answer)
+	case "DestroyView":
+		cs.views.Delete(c.this)
 	case "CreateFilter":
 		if filter, ok := newFilter(c, answer); ok {
 			cs.of(c, over).add(filter)
@@ -85,12 +102,45 @@ func (cs *collectors) note(c *call, over <-chan struct{}, answer *httptest.Respo
 	}
 }
 
+// noteView takes up what a new container view is for.
+func (cs *collectors) noteView(c *call, answer *httptest.ResponseRecorder) {
+	var response struct {
+		View reference `xml:"Body>CreateContainerViewResponse>returnval"`
+	}
+	request, ok := c.request().(*types.CreateContainerView)
+	if !ok || xml.Unmarshal(answer.Body.Bytes(), &response) != nil {
+		return
+	}
+	// Of others, it can't be said by the objects' parents what is in them.
+	if request.Container.Type == "Folder" || request.Container.Type == "Datacenter" {
+		cs.views.Store(response.View, request)
+	}
+}
+
+// isIn tells whether an object with these ancestors is in a container view, as far as is known. vcsim's views keep what is
+// moved away.
+func (cs *collectors) isIn(view reference, ancestors []reference) bool {
+	stored, known := cs.views.Load(view)
+	request, ok := stored.(*types.CreateContainerView)
+	if !known || !ok || len(ancestors) == 0 {
+		return true
+	}
+	if !request.Recursive {
+		return len(ancestors) > 1 && ancestors[1] == request.Container
+	}
+	return slices.Contains(ancestors[1:], request.Container)
+}
+
 func (cs *collectors) of(c *call, over <-chan struct{}) *collector {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	key := collectorKey{sessionKey(c), c.this}
 	if cs.live[key] == nil {
-		cs.live[key] = &collector{over: over, wake: make(chan struct{}, 1), touched: map[reference]bool{}}
+		collector := &collector{over: over, silent: cs.isSilent, wake: make(chan struct{}, 1), touched: map[reference]bool{}}
+		if !isAdministrator(c.client) {
+			collector.holds = &cs.holds
+		}
+		cs.live[key] = collector
 	}
 	return cs.live[key]
 }
@@ -98,8 +148,11 @@ func (cs *collectors) of(c *call, over <-chan struct{}) *collector {
 // collector is a property collector: what it watches, and what has changed of that.
 type collector struct {
 	over  <-chan struct{} // closed when the session ends
+	holds *holds          // what is not told to the client for now; none for an administrator
 	wake  chan struct{}
-	polls sync.Mutex // one poll at a time; it has version, pending and the filters' insides to itself
+	// What is told of with a new object alone.
+	silent func(path string) bool
+	polls  sync.Mutex // one poll at a time; it has version, pending and the filters' insides to itself
 
 	version int
 	pending []update // what didn't fit into the last answer
@@ -178,12 +231,42 @@ func (c *collector) watched() (tasks, others []*filter) {
 	return tasks, others
 }
 
-// takeTouched returns what may have changed, which is looked at from now on.
+// markAll marks all filters for the next look.
+func (c *collector) markAll(mark func(*filter)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.filters {
+		mark(f)
+	}
+	c.rouse()
+}
+
+// takeMarks has the filters look at what they are marked for.
+func (c *collector) takeMarks() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.filters {
+		f.stale = f.stale || f.again || f.choose
+		f.all = f.all || f.again
+		f.again, f.choose = false, false
+	}
+}
+
+// isHeld tells whether nothing is to be told of an object for now.
+func (c *collector) isHeld(ref reference) bool { return c.holds != nil && c.holds.has(ref) }
+
+// takeTouched returns what may have changed, which is looked at from now on. What is held waits.
 func (c *collector) takeTouched() map[reference]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	touched := c.touched
 	c.touched = map[reference]bool{}
+	for ref, gone := range touched {
+		if c.isHeld(ref) {
+			c.touched[ref] = gone
+			delete(touched, ref)
+		}
+	}
 	return touched
 }
 
@@ -192,6 +275,8 @@ func (c *collector) addTouched(touched map[reference]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for ref, gone := range c.touched {
-		touched[ref] = touched[ref] || gone
+		if !c.isHeld(ref) {
+			touched[ref] = touched[ref] || gone
+		}
 	}
 }

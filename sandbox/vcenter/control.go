@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/vmware/govmomi/vim25/types"
 )
 
 // control is the endpoint that tests read and steer the vCenter by. sandbox/README.md documents it.
@@ -36,6 +34,14 @@ func (f *front) control() http.Handler {
 	mux.HandleFunc("GET /machines", func(w http.ResponseWriter, _ *http.Request) { reply(w, f.countMachines()) })
 	mux.HandleFunc("PATCH /machines/{machine}", f.patchMachine)
 	mux.HandleFunc("PATCH /hosts/{host}", f.patchHost)
+	mux.HandleFunc("PUT /hidden", f.putHidden)
+	mux.HandleFunc("PUT /unreadable", f.putUnreadable)
+	mux.HandleFunc("DELETE /hosts/{host}", f.deleteHost)
+	mux.HandleFunc("POST /hosts/{host}", f.postHost)
+	mux.HandleFunc("PUT /recent-tasks", f.putRecentTasks)
+	mux.HandleFunc("POST /noise", f.postNoise)
+	mux.HandleFunc("POST /strangers", f.postStrangers)
+	mux.HandleFunc("DELETE /strangers", f.deleteStrangers)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, fmt.Errorf("no such control: %s %s; sandbox/README.md lists them", r.Method, r.URL.Path))
 	})
@@ -109,6 +115,20 @@ func (f *front) postOutage(w http.ResponseWriter, r *http.Request) {
 	reply(w, struct{}{})
 }
 
+func (f *front) putRecentTasks(w http.ResponseWriter, r *http.Request) {
+	var p struct{ Notify *bool }
+	if !take(w, r, &p) {
+		return
+	}
+	if p.Notify == nil {
+		refuse(w, http.StatusBadRequest, errors.New("notify is missing"))
+		return
+	}
+	f.collectors.recentSilent.Store(!*p.Notify)
+	f.collectors.lookAgain()
+	reply(w, struct{}{})
+}
+
 func (f *front) putPassword(w http.ResponseWriter, r *http.Request) {
 	var p struct{ Password string }
 	if !take(w, r, &p) {
@@ -120,54 +140,6 @@ func (f *front) putPassword(w http.ResponseWriter, r *http.Request) {
 	}
 	f.sessions.setPassword(p.Password)
 	reply(w, struct{}{})
-}
-
-// machineState is what a guest or its load would change. What is not given stays as it is.
-type machineState struct {
-	IP          *string   `json:"ip"`
-	Addresses   *[]string `json:"addresses"`
-	Tools       *string   `json:"tools"`
-	CPUMHz      *int32    `json:"cpuMHz"`
-	GuestMemory *int32    `json:"guestMemoryMB"`
-}
-
-func (f *front) patchMachine(w http.ResponseWriter, r *http.Request) {
-	var s machineState
-	if !take(w, r, &s) {
-		return
-	}
-	if s.Tools != nil && !strings.HasPrefix(*s.Tools, "guestTools") {
-		refuse(w, http.StatusBadRequest, fmt.Errorf("tools %q: give guestToolsRunning, guestToolsNotRunning or guestToolsExecutingScripts", *s.Tools))
-		return
-	}
-	if err := f.setMachine(r.PathValue("machine"), s); err != nil {
-		refuse(w, http.StatusNotFound, err)
-		return
-	}
-	reply(w, struct{}{})
-}
-
-func (s machineState) changes() []types.PropertyChange {
-	var changes []types.PropertyChange
-	set := func(name string, value any) { changes = append(changes, types.PropertyChange{Name: name, Val: value}) }
-	if s.IP != nil {
-		set("guest.ipAddress", *s.IP)
-		set("summary.guest.ipAddress", *s.IP)
-	}
-	if s.Addresses != nil {
-		set("guest.net", []types.GuestNicInfo{{Connected: true, IpAddress: *s.Addresses}})
-	}
-	if s.Tools != nil {
-		set("guest.toolsRunningStatus", *s.Tools)
-		set("summary.guest.toolsRunningStatus", *s.Tools)
-	}
-	if s.CPUMHz != nil {
-		set("summary.quickStats.overallCpuUsage", *s.CPUMHz)
-	}
-	if s.GuestMemory != nil {
-		set("summary.quickStats.guestMemoryUsage", *s.GuestMemory)
-	}
-	return changes
 }
 
 // take reads the request's JSON. Unknown words are refused: a typing error must not pass for a test that saw nothing.

@@ -3,10 +3,10 @@ package vcenter
 import (
 	"fmt"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
 	"github.com/vmware/govmomi/vim25/xml"
 )
@@ -19,17 +19,22 @@ type filter struct {
 	known map[reference]map[string]string
 	// Which objects it has may have changed.
 	stale bool
+	// What can be seen of its objects may have changed.
+	all bool
+
+	// It has been looked at.
+	seen bool
+
+	// What the next look is to find out; the collector's lock guards it.
+	again, choose bool
 }
 
-// content is an object as it was read: its properties as XML, with their names.
-type content struct {
-	Object     reference  `xml:"obj"`
-	Properties []property `xml:"propSet"`
-}
-
-type property struct {
-	Name string `xml:"name"`
-	XML  string `xml:",innerxml"`
+// scene is what a look has to go by.
+type scene struct {
+	touched map[reference]bool   // objects that may have changed; true: gone
+	isHeld  func(reference) bool // nothing is to be told of these
+	silent  func(string) bool    // changes of these properties are not told
+	read    read
 }
 
 // update is what is told of an object in a filter.
@@ -48,11 +53,7 @@ func newFilter(c *call, answer *httptest.ResponseRecorder) (*filter, bool) {
 	if xml.Unmarshal(answer.Body.Bytes(), &response) != nil {
 		return nil, false
 	}
-	method, err := simulator.UnmarshalBody(typeOf, c.body)
-	if err != nil {
-		return nil, false
-	}
-	request, ok := method.Body.(*types.CreateFilter)
+	request, ok := c.request().(*types.CreateFilter)
 	if !ok {
 		return nil, false
 	}
@@ -62,17 +63,31 @@ func newFilter(c *call, answer *httptest.ResponseRecorder) (*filter, bool) {
 }
 
 // restart forgets what was told.
-func (f *filter) restart() { f.known, f.stale = map[reference]map[string]string{}, true }
+func (f *filter) restart() { f.known, f.stale, f.seen = map[reference]map[string]string{}, true, false }
+
+// isSilent tells whether what the filter's objects are listed by tells of no changes.
+func (f *filter) isSilent(s *scene) bool {
+	return slices.ContainsFunc(f.spec.ObjectSet, func(object types.ObjectSpec) bool {
+		return slices.ContainsFunc(object.SelectSet, func(selection types.BaseSelectionSpec) bool {
+			step, ok := selection.(*types.TraversalSpec)
+			return ok && s.silent(step.Path)
+		})
+	})
+}
 
 func (f *filter) watchesTasks() bool {
 	return slices.ContainsFunc(f.spec.PropSet, func(properties types.PropertySpec) bool { return properties.Type == "Task" })
 }
 
 // look finds out what has changed, knowing which objects may have.
-func (f *filter) look(touched map[reference]bool, read read) ([]update, error) {
+func (f *filter) look(s *scene) ([]update, error) {
+	if f.seen && f.isSilent(s) {
+		return nil, nil
+	}
+	f.seen = true
 	var updates []update
-	var changed []reference
-	for ref, gone := range touched {
+	changed := f.reviewed(s)
+	for ref, gone := range s.touched {
 		f.stale = f.stale || f.selectsBy(ref)
 		switch {
 		case f.isStranger(ref):
@@ -83,7 +98,7 @@ func (f *filter) look(touched map[reference]bool, read read) ([]update, error) {
 		}
 	}
 	if f.stale {
-		came, went, err := f.compare(touched, read)
+		came, went, err := f.compare(s)
 		if err != nil {
 			return nil, err
 		}
@@ -95,13 +110,28 @@ func (f *filter) look(touched map[reference]bool, read read) ([]update, error) {
 	if len(changed) == 0 {
 		return updates, nil
 	}
-	contents, err := read(f.just(changed))
+	contents, err := s.read(f.just(changed))
 	for _, content := range contents {
-		if u, ok := f.tell(content); ok {
+		if u, ok := f.tell(s, content); ok {
 			updates = append(updates, u)
 		}
 	}
 	return updates, err
+}
+
+// reviewed are the objects that have to be read again without having changed.
+func (f *filter) reviewed(s *scene) []reference {
+	if !f.all {
+		return nil
+	}
+	f.all = false
+	var refs []reference
+	for ref := range f.known {
+		if _, touched := s.touched[ref]; !touched && !s.isHeld(ref) {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
 }
 
 // selectsBy tells whether a change of an object can change which objects the filter has.
@@ -120,8 +150,8 @@ func (f *filter) selectsBy(ref reference) bool {
 }
 
 // compare reads which objects the filter has now, and says which of them are new and which have left.
-func (f *filter) compare(touched map[reference]bool, read read) (came, went []reference, err error) {
-	contents, err := read(f.bare())
+func (f *filter) compare(s *scene) (came, went []reference, err error) {
+	contents, err := s.read(f.bare())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -129,12 +159,12 @@ func (f *filter) compare(touched map[reference]bool, read read) (came, went []re
 	here := make(map[reference]bool, len(contents))
 	for _, content := range contents {
 		here[content.Object] = true
-		if f.isStranger(content.Object) && !touched[content.Object] {
+		if f.isStranger(content.Object) && !s.touched[content.Object] && !s.isHeld(content.Object) {
 			came = append(came, content.Object)
 		}
 	}
 	for ref := range f.known {
-		if !here[ref] {
+		if !here[ref] && !s.isHeld(ref) {
 			went = append(went, ref)
 		}
 	}
@@ -171,26 +201,53 @@ func (f *filter) isStranger(ref reference) bool {
 }
 
 // tell says what is new of an object, if anything is.
-func (f *filter) tell(content content) (update, bool) {
+func (f *filter) tell(s *scene, content content) (update, bool) {
 	before, known := f.known[content.Object]
 	now := make(map[string]string, len(content.Properties))
 	var changes strings.Builder
 	for _, p := range content.Properties {
+		if told, ok := before[p.Name]; known && s.silent(p.Name) {
+			if ok {
+				now[p.Name] = told
+			}
+			continue
+		}
 		now[p.Name] = p.XML
-		if before[p.Name] != p.XML {
+		if told, ok := before[p.Name]; !ok || withoutStats(p.Name, told) != withoutStats(p.Name, p.XML) {
 			changes.WriteString("<changeSet>" + strings.Replace(p.XML, "</name>", "</name><op>assign</op>", 1) + "</changeSet>")
+		}
+	}
+	var missing strings.Builder
+	for _, m := range content.Missing {
+		if m.whole == "" {
+			continue
+		}
+		now[m.Path] = m.whole
+		if before[m.Path] != m.whole {
+			missing.WriteString(m.whole)
 		}
 	}
 	for name := range before {
 		if _, ok := now[name]; !ok {
-			changes.WriteString("<changeSet><name>" + name + "</name><op>assign</op></changeSet>")
+			changes.WriteString(encode("changeSet", types.PropertyChange{Name: name, Op: types.PropertyChangeOpAssign}))
 		}
 	}
 	f.known[content.Object] = now
+	told := changes.String() + missing.String()
 	if !known {
-		return f.update("enter", content.Object, changes.String()), true
+		return f.update("enter", content.Object, told), true
 	}
-	return f.update("modify", content.Object, changes.String()), changes.Len() > 0
+	return f.update("modify", content.Object, told), told != ""
+}
+
+var quickStats = regexp.MustCompile(`(?s)<quickStats>.*</quickStats>`)
+
+// withoutStats is a property as far as its changes are told.
+func withoutStats(path, text string) string {
+	if path != "summary" {
+		return text
+	}
+	return quickStats.ReplaceAllString(text, "")
 }
 
 func (f *filter) update(kind string, ref reference, changes string) update {

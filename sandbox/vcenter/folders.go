@@ -14,15 +14,13 @@ import (
 
 type reference = types.ManagedObjectReference
 
-// folders destroys folders as vCenter does: never while a clone is on its way in (vcsim would crash), and with all that
-// is inside (vcsim would leave the machines without a parent).
+// folders knows the ways into the folders, so that they are destroyed as vCenter does: never while a clone is on its way
+// in (vcsim would crash), and with all that is inside (vcsim would leave the machines without a parent).
 type folders struct {
-	service    *simulator.Service
 	cloneDelay time.Duration
 
-	mu     sync.Mutex
-	doors  map[reference]*door
-	waking map[reference]bool // machines that a clone powers on
+	mu    sync.Mutex
+	doors map[reference]*door
 }
 
 // door is the way into a folder: shared while a clone into it is submitted, exclusive while the folder is destroyed.
@@ -30,25 +28,53 @@ type door struct {
 	sync.RWMutex
 	clones sync.WaitGroup // those on their way in
 	count  atomic.Int32   // of them
+
+	making   sync.Mutex // while a machine is expected
+	expected *birth
+	names    sync.Map // of machines that are being made
 }
 
-func (f *folders) init(service *simulator.Service, cloneDelay time.Duration) {
-	f.service, f.cloneDelay = service, cloneDelay
-	f.doors, f.waking = map[reference]*door{}, map[reference]bool{}
+func (f *folders) init(cloneDelay time.Duration) {
+	f.cloneDelay, f.doors = cloneDelay, map[reference]*door{}
 }
 
-func (f *folders) destroys(c *call) bool {
+func (f *folders) door(folder reference) *door {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.doors[folder] == nil {
+		f.doors[folder] = new(door)
+	}
+	return f.doors[folder]
+}
+
+// cloning is how many clones are under way.
+func (f *folders) cloning() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sum := 0
+	for _, d := range f.doors {
+		sum += int(d.count.Load())
+	}
+	return sum
+}
+
+func (d *door) enter() { d.clones.Add(1); d.count.Add(1) }
+func (d *door) leave() { d.clones.Done(); d.count.Add(-1) }
+
+// destroysFolder tells whether a call is for a folder's end.
+func (f *front) destroysFolder(c *call) bool {
 	return c.method == "Destroy_Task" && c.this.Type == "Folder" && f.service.Context.Map.Get(c.this) != nil
 }
 
-func (f *folders) destroy(folder reference) reference {
-	return runTask(f.service, folder, "destroy", func() outcome {
-		return outcome{fault: f.destroyTree(folder), message: "The folder could not be destroyed."}
+// destroyFolder is one task, whatever is inside.
+func (f *front) destroyFolder(c *call) reference {
+	return f.submit(c, func(*simulator.Task) outcome {
+		return outcome{fault: f.destroyTree(c.this), message: "The folder could not be destroyed."}
 	})
 }
 
-func (f *folders) destroyTree(folder reference) types.BaseMethodFault {
-	door := f.door(folder)
+func (f *front) destroyTree(folder reference) types.BaseMethodFault {
+	door := f.folders.door(folder)
 	door.Lock()
 	defer door.Unlock()
 	door.clones.Wait()
@@ -69,19 +95,23 @@ func (f *folders) destroyTree(folder reference) types.BaseMethodFault {
 }
 
 // destroyOne has vcsim destroy one object, and waits for it.
-func (f *folders) destroyOne(ref reference) types.BaseMethodFault {
-	response, err := methods.Destroy_Task(context.Background(), f.service, &types.Destroy_Task{This: ref})
-	if err != nil {
-		return &types.ManagedObjectNotFound{Obj: ref}
-	}
-	return await(f.service, response.Returnval).fault
+func (f *front) destroyOne(ref reference) types.BaseMethodFault {
+	return f.part(ref, func(ctx context.Context) (reference, error) {
+		response, err := methods.Destroy_Task(ctx, f.service, &types.Destroy_Task{This: ref})
+		if err != nil {
+			return reference{}, err
+		}
+		return response.Returnval, nil
+	}).fault
 }
 
-func (f *folders) door(folder reference) *door {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.doors[folder] == nil {
-		f.doors[folder] = new(door)
+// part has vcsim run a task on an entity as a part of one of the front's, and waits for its end.
+func (f *front) part(entity reference, submit func(context.Context) (reference, error)) outcome {
+	var task reference
+	var err error
+	f.authors.during(entity, author{part: true}, func() { task, err = submit(context.Background()) })
+	if err != nil {
+		return refusedWith(err, entity)
 	}
-	return f.doors[folder]
+	return await(f.service, task)
 }

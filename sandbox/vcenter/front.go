@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -26,6 +27,12 @@ type front struct {
 	outage      outage
 	sessions    sessions
 	folders     folders
+	authors     authors
+	sight       sight
+	pages       pages
+	departures  departures
+	registered  registered
+	noise       noise
 	rules       rules
 	privileges  privileges
 	certificate certificate
@@ -38,9 +45,12 @@ type front struct {
 func newFront(service *simulator.Service, cloneDelay time.Duration, user, password string) *front {
 	f := &front{service: service, calls: map[string]map[string]int{}}
 	f.sessions.init(service, user, password)
-	f.folders.init(service, cloneDelay)
-	f.collectors.init(service)
-	listTasks(service, f.folders.isPart)
+	f.folders.init(cloneDelay)
+	f.authors.init()
+	f.sight.init(f)
+	f.collectors.init()
+	service.Context.Map.AddHandler(changes{f})
+	listTasks(service, &f.authors)
 	return f
 }
 
@@ -60,7 +70,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.count(c.client, c.method)
-	effect := f.rules.apply(r.Context(), c)
+	effect, tell := f.rules.apply(r.Context(), c)
+	c.effect, c.tell = effect, tell
 	switch {
 	case effect.drop == "before":
 		drop(w)
@@ -70,12 +81,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case effect.fault != nil:
 		writeFault(w, effect.message, effect.fault)
 		return
-	case effect.taskFault != nil:
-		writeTask(w, c.method, f.failedTask(c, effect))
-		return
 	}
 	answer := f.answer(r, c)
 	switch {
+	case f.outage.swallow(w, r):
+		return
 	case effect.drop == "after":
 		drop(w)
 		return
@@ -96,23 +106,108 @@ func (f *front) answer(r *http.Request, c *call) *httptest.ResponseRecorder {
 	if c.waits() {
 		return f.poll(r, c, over)
 	}
-	if refused := f.privileges.answer(c); refused != nil {
-		return refused
+	for _, refusal := range []func(*call) *httptest.ResponseRecorder{f.sight.forbids, f.privileged, f.connected, f.failing} {
+		if refused := refusal(c); refused != nil {
+			return refused
+		}
 	}
-	if f.folders.destroys(c) {
-		writeTask(out, c.method, f.folders.destroy(c.this))
+	if c.submits() {
+		return f.submitted(r, c, over)
+	}
+	ask := func() *httptest.ResponseRecorder { return f.ask(r, c, over) }
+	if c.method == "UnregisterVM" {
+		return f.unregister(c, ask)
+	}
+	return ask()
+}
+
+// submitted answers a call that submits a task: with one of the front's own, or with vcsim's.
+func (f *front) submitted(r *http.Request, c *call, over <-chan struct{}) *httptest.ResponseRecorder {
+	out := httptest.NewRecorder()
+	if f.destroysFolder(c) {
+		writeTask(out, c.method, f.destroyFolder(c))
 		return out
 	}
-	return f.folders.clone(c, func() *httptest.ResponseRecorder { return f.ask(r, c, over) })
+	request := c.request()
+	if clone, ok := request.(*types.CloneVM_Task); ok {
+		return f.clone(c, clone)
+	}
+	for _, check := range []func(*call, any) types.BaseMethodFault{f.checkNames, f.checkReconfigure} {
+		if fault := check(c, request); fault != nil {
+			writeTask(out, c.method, f.failedTask(c, fault, fmt.Sprintf("%T", fault)))
+			return out
+		}
+	}
+	if register, ok := request.(*types.RegisterVM_Task); ok {
+		writeTask(out, c.method, f.register(c, register))
+		return out
+	}
+	return f.ask(r, c, over)
+}
+
+func (f *front) privileged(c *call) *httptest.ResponseRecorder {
+	return f.privileges.answer(c, func(ref reference) bool {
+		vm, ok := f.service.Context.Map.Get(ref).(*simulator.VirtualMachine)
+		return ok && vm.Config.Template
+	})
+}
+
+// failing answers a call whose task a rule has fail without doing anything.
+func (f *front) failing(c *call) *httptest.ResponseRecorder {
+	if c.effect.taskFault == nil || c.effect.acts {
+		return nil
+	}
+	out := httptest.NewRecorder()
+	writeTask(out, c.method, f.failedTask(c, c.effect.taskFault, c.effect.message))
+	return out
 }
 
 // ask has vcsim answer, and takes up what that has changed.
 func (f *front) ask(r *http.Request, c *call, over <-chan struct{}) *httptest.ResponseRecorder {
-	out := httptest.NewRecorder()
-	f.forward(out, r, c)
+	var out *httptest.ResponseRecorder
+	switch {
+	case c.reads():
+		out = f.retrieve(r, c)
+	case c.submits():
+		out = f.askTask(r, c)
+	default:
+		out = httptest.NewRecorder()
+		f.forward(out, r, c)
+	}
+	if c.searches() {
+		seen := f.sight.withoutHidden(c.client, out.Body.String())
+		out.Body = bytes.NewBufferString(seen)
+	}
 	f.sessions.note(c, out)
 	f.announce(c, out)
 	f.collectors.note(c, over, out)
+	return out
+}
+
+// askTask has vcsim submit a task. Where a rule wants it to fail after it has acted, the task that the client sees is the
+// front's.
+func (f *front) askTask(r *http.Request, c *call) *httptest.ResponseRecorder {
+	out := httptest.NewRecorder()
+	hold := f.hold(c)
+	f.authors.during(c.this, author{user: c.user, part: c.effect.acts}, func() { f.forward(out, r, c) })
+	if out.Code != http.StatusOK {
+		hold.release(0)
+		return out
+	}
+	task := taskOf(out)
+	if c.effect.acts {
+		failed := httptest.NewRecorder()
+		writeTask(failed, c.method, f.runTask(c, func(*simulator.Task) outcome {
+			await(f.service, task)
+			hold.release(c.tell)
+			return outcome{fault: c.effect.taskFault, message: c.effect.message}
+		}))
+		return failed
+	}
+	go func() {
+		await(f.service, task)
+		hold.release(c.tell)
+	}()
 	return out
 }
 
@@ -124,14 +219,14 @@ func (f *front) forward(w http.ResponseWriter, r *http.Request, c *call) {
 			writeFault(w, "vcsim panicked; its log says where", &types.SystemError{})
 		}
 	}()
-	f.service.ServeMux.ServeHTTP(w, c.request(r, c.body))
+	f.service.ServeMux.ServeHTTP(w, c.forwarded(r))
 }
 
-// request is a request of the same client and session for vcsim itself, without the client's right to hang up.
-func (c *call) request(r *http.Request, body []byte) *http.Request {
+// forwarded is a request of the same client and session for vcsim itself, without the client's right to hang up.
+func (c *call) forwarded(r *http.Request) *http.Request {
 	inner := r.Clone(context.WithoutCancel(r.Context()))
-	inner.Body = io.NopCloser(bytes.NewReader(body))
-	inner.ContentLength = int64(len(body))
+	inner.Body = io.NopCloser(bytes.NewReader(c.body))
+	inner.ContentLength = int64(len(c.body))
 	return inner
 }
 

@@ -1,7 +1,6 @@
 package vcenter
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 
@@ -34,14 +33,12 @@ func (f *front) patchHost(w http.ResponseWriter, r *http.Request) {
 // setHost changes a host, named by its name or reference.
 func (f *front) setHost(name string, s hostState) error {
 	ctx := f.service.Context.For(f.service.Context.Map.Path)
-	for _, entity := range ctx.Map.All("HostSystem") {
-		host, ok := entity.(*simulator.HostSystem)
-		if ok && (host.Name == name || host.Self.Value == name) {
-			ctx.WithLock(host, func() { ctx.Update(host, s.changes()) })
-			return nil
-		}
+	host, err := f.entity("HostSystem", name)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("no host is called %q", name)
+	ctx.WithLock(host, func() { ctx.Update(host, s.changes()) })
+	return nil
 }
 
 func (s hostState) changes() []types.PropertyChange {
@@ -78,6 +75,8 @@ func (f *front) announce(c *call, out *httptest.ResponseRecorder) {
 		go f.announceMoved(c, taskOf(out))
 	case "SetField":
 		f.announceField(c)
+	case "MarkAsTemplate", "MarkAsVirtualMachine":
+		f.announceTemplate(c.this)
 	}
 }
 
@@ -109,6 +108,16 @@ func (f *front) announceHost(ref, task reference) {
 	})
 }
 
+// announceTemplate tells of a machine that has become a template, or is one no more.
+func (f *front) announceTemplate(ref reference) {
+	ctx := f.service.Context.For(f.service.Context.Map.Path)
+	if vm, ok := ctx.Map.Get(ref).(*simulator.VirtualMachine); ok {
+		ctx.WithLock(vm, func() {
+			ctx.Update(vm, []types.PropertyChange{{Name: "config.template", Val: vm.Config.Template}})
+		})
+	}
+}
+
 // announceNewHost has container views look again: vcsim asks them before the host is in its cluster.
 func (f *front) announceNewHost(ref reference) {
 	result, ok := await(f.service, ref).result.(reference)
@@ -121,11 +130,7 @@ func (f *front) announceNewHost(ref reference) {
 }
 
 func (f *front) announceField(c *call) {
-	method, err := simulator.UnmarshalBody(typeOf, c.body)
-	if err != nil {
-		return
-	}
-	request, ok := method.Body.(*types.SetField)
+	request, ok := c.request().(*types.SetField)
 	if !ok {
 		return
 	}

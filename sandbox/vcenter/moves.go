@@ -1,17 +1,12 @@
 package vcenter
 
 import (
-	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
 func (f *front) announceMoved(c *call, ref reference) {
-	request, err := simulator.UnmarshalBody(typeOf, c.body)
-	if err != nil {
-		return
-	}
-	move, ok := request.Body.(*types.MoveIntoFolder_Task)
+	move, ok := c.request().(*types.MoveIntoFolder_Task)
 	if !ok || await(f.service, ref).fault != nil {
 		return
 	}
@@ -22,4 +17,5 @@ func (f *front) announceMoved(c *call, ref reference) {
 			ctx.WithLock(entity, func() { ctx.Update(entity, []types.PropertyChange{parent}) })
 		}
 	}
+	f.collectors.chooseAgain()
 }

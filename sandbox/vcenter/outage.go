@@ -12,7 +12,7 @@ import (
 const (
 	refused     = "refused"     // connections end as soon as they are made
 	unavailable = "unavailable" // HTTP 503, as while its services start
-	silent      = "silent"      // it takes calls and never answers
+	silent      = "silent"      // it takes calls and never answers; what is open stays open
 )
 
 // outage is a time in which the vCenter is away.
@@ -30,6 +30,9 @@ func (o *outage) begin(mode string, length time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mode, o.until = mode, time.Now().Add(length)
+	if mode == silent {
+		return nil // a vCenter that hangs ends nothing
+	}
 	for conn := range o.conns {
 		reset(conn)
 	}
@@ -52,15 +55,29 @@ func (o *outage) answer(w http.ResponseWriter, r *http.Request) bool {
 	case unavailable:
 		http.Error(w, "503 Service Unavailable (Failed to connect to endpoint)", http.StatusServiceUnavailable)
 	case silent:
-		select {
-		case <-r.Context().Done():
-		case <-time.After(left):
-		}
-		drop(w)
+		hang(w, r, left)
 	case refused:
 		drop(w)
 	}
 	return mode != ""
+}
+
+// swallow keeps back an answer that is ready while the vCenter is silent, and says whether it has.
+func (o *outage) swallow(w http.ResponseWriter, r *http.Request) bool {
+	mode, left := o.current()
+	if mode == silent {
+		hang(w, r, left)
+	}
+	return mode == silent
+}
+
+// hang keeps a client waiting until it hangs up or the time is over.
+func hang(w http.ResponseWriter, r *http.Request, left time.Duration) {
+	select {
+	case <-r.Context().Done():
+	case <-time.After(left):
+	}
+	drop(w)
 }
 
 // listen has an outage reach the connections too.

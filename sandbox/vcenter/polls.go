@@ -1,24 +1,21 @@
 package vcenter
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 	"github.com/vmware/govmomi/vim25/xml"
 )
-
-// pageSize is how many objects vCenter tells of in one answer.
-const pageSize = 100
 
 func (c *call) waits() bool { return c.method == "WaitForUpdatesEx" || c.method == "WaitForUpdates" }
 
@@ -64,7 +61,7 @@ func (f *front) poll(r *http.Request, c *call, over <-chan struct{}) *httptest.R
 			http.Error(out, err.Error(), http.StatusInternalServerError)
 			return out
 		case len(updates) > 0 || request.Version == "":
-			collector.tell(out, c.method, updates)
+			collector.tell(out, c.method, updates, pageSize(request.Options))
 			return out
 		case atOnce:
 			writeUpdates(out, c.method, "")
@@ -96,6 +93,14 @@ func patience(options *types.WaitOptions) (atOnce bool, deadline <-chan time.Tim
 	return seconds <= 0, time.After(time.Duration(seconds) * time.Second)
 }
 
+// pageSize is how many objects an answer tells of: all, unless the client asks for fewer.
+func pageSize(options *types.WaitOptions) int {
+	if options == nil || options.MaxObjectUpdates <= 0 {
+		return math.MaxInt
+	}
+	return int(options.MaxObjectUpdates)
+}
+
 // begin takes up where the version says that the client is: at the beginning, or where the last answer has left it.
 func (c *collector) begin(version string) bool {
 	if version == "" {
@@ -113,21 +118,22 @@ func (c *collector) look(read read) ([]update, error) {
 		c.pending = nil
 		return updates, nil
 	}
+	c.takeMarks()
 	tasks, others := c.watched()
-	touched := c.takeTouched()
-	ends, err := lookAt(tasks, touched, read)
+	s := &scene{touched: c.takeTouched(), isHeld: c.isHeld, silent: c.silent, read: read}
+	ends, err := lookAt(tasks, s)
 	if err != nil {
 		return nil, err
 	}
-	c.addTouched(touched)
-	updates, err := lookAt(others, touched, read)
+	c.addTouched(s.touched)
+	updates, err := lookAt(others, s)
 	return append(updates, ends...), err
 }
 
-func lookAt(filters []*filter, touched map[reference]bool, read read) ([]update, error) {
+func lookAt(filters []*filter, s *scene) ([]update, error) {
 	var updates []update
 	for _, f := range filters {
-		found, err := f.look(touched, read)
+		found, err := f.look(s)
 		if err != nil {
 			return nil, err
 		}
@@ -136,8 +142,8 @@ func lookAt(filters []*filter, touched map[reference]bool, read read) ([]update,
 	return updates, nil
 }
 
-// tell answers with as many updates as fit, and keeps the rest.
-func (c *collector) tell(w http.ResponseWriter, method string, updates []update) {
+// tell answers with as many updates as the client takes, and keeps the rest.
+func (c *collector) tell(w http.ResponseWriter, method string, updates []update, pageSize int) {
 	c.version++
 	var set strings.Builder
 	fmt.Fprintf(&set, "<version>%d</version>", c.version)
@@ -166,17 +172,17 @@ type refusal struct{ answer *httptest.ResponseRecorder }
 
 func (refusal) Error() string { return "refused" }
 
-// read has vcsim read objects for the client of a call.
+// read has vcsim read objects for the client of a call, and returns what that may see.
 func (f *front) read(r *http.Request, c *call, spec types.PropertyFilterSpec) ([]content, error) {
-	request := types.RetrievePropertiesEx{This: c.this, SpecSet: []types.PropertyFilterSpec{spec}}
-	var body bytes.Buffer
-	if err := xml.NewEncoder(&body).Encode(soap.Envelope{Body: methods.RetrievePropertiesExBody{Req: &request}}); err != nil {
-		return nil, err
+	// What has been hidden since the filter was made is as good as gone.
+	spec.ObjectSet = slices.DeleteFunc(slices.Clone(spec.ObjectSet), func(o types.ObjectSpec) bool { return f.sight.hides(c.client, o.Obj) })
+	if len(spec.ObjectSet) == 0 {
+		return nil, nil
 	}
-	inner := *c
-	inner.method, inner.body = "RetrievePropertiesEx", body.Bytes()
+	v, specs, _ := f.sight.look(c.client, []types.PropertyFilterSpec{spec})
+	inner := c.with(methods.RetrievePropertiesExBody{Req: &types.RetrievePropertiesEx{This: c.this, SpecSet: specs}})
 	answer := httptest.NewRecorder()
-	f.forward(answer, r, &inner)
+	f.forward(answer, r, inner)
 	if answer.Code != http.StatusOK {
 		return nil, refusal{answer}
 	}
@@ -184,5 +190,8 @@ func (f *front) read(r *http.Request, c *call, spec types.PropertyFilterSpec) ([
 		Objects []content `xml:"Body>RetrievePropertiesExResponse>returnval>objects"`
 	}
 	err := xml.Unmarshal(answer.Body.Bytes(), &response)
-	return response.Objects, err
+	inside := slices.DeleteFunc(response.Objects, func(c content) bool {
+		return !f.collectors.isIn(spec.ObjectSet[0].Obj, f.ancestors(c.Object))
+	})
+	return v.show(inside), err
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
 	"github.com/vmware/govmomi/vim25/xml"
 )
@@ -54,23 +53,20 @@ type need struct {
 
 // answer is vCenter's to a call that the user may not make, or nil if it may be made. It also answers the question
 // what may be done.
-func (p *privileges) answer(c *call) *httptest.ResponseRecorder {
+func (p *privileges) answer(c *call, isTemplate func(reference) bool) *httptest.ResponseRecorder {
 	p.mu.Lock()
 	none := len(p.missing) == 0
 	p.mu.Unlock()
 	if none {
 		return nil
 	}
-	request, err := simulator.UnmarshalBody(typeOf, c.body)
-	if err != nil {
-		return nil // vcsim says what is wrong with it
-	}
+	request := c.request()
 	out := httptest.NewRecorder()
-	if question, ok := request.Body.(*types.HasPrivilegeOnEntities); ok {
+	if question, ok := request.(*types.HasPrivilegeOnEntities); ok {
 		p.tell(out, question)
 		return out
 	}
-	for _, n := range needs(c.this, request.Body) {
+	for _, n := range needs(c.this, request, isTemplate) {
 		if p.lacks(n.privilege) {
 			writeFault(out, "Permission to perform this operation was denied.",
 				&types.NoPermission{Object: &n.on, PrivilegeId: n.privilege})
@@ -103,7 +99,7 @@ func (p *privileges) tell(w http.ResponseWriter, question *types.HasPrivilegeOnE
 }
 
 // needs is what vCenter's documentation says that a call needs, and where.
-func needs(this types.ManagedObjectReference, body any) []need {
+func needs(this types.ManagedObjectReference, body any, isTemplate func(reference) bool) []need {
 	on := func(object types.ManagedObjectReference, names ...string) []need {
 		var all []need
 		for _, name := range names {
@@ -132,7 +128,10 @@ func needs(this types.ManagedObjectReference, body any) []need {
 	case *types.ReconfigVM_Task:
 		return on(this, reconfigures(&request.Spec)...)
 	case *types.CloneVM_Task:
-		all := on(this, "VirtualMachine.Provisioning.DeployTemplate")
+		all := on(this, "VirtualMachine.Provisioning.Clone")
+		if isTemplate(this) {
+			all = on(this, "VirtualMachine.Provisioning.DeployTemplate")
+		}
 		all = append(all, on(request.Folder, "VirtualMachine.Inventory.CreateFromExisting")...)
 		if pool := request.Spec.Location.Pool; pool != nil {
 			all = append(all, on(*pool, "Resource.AssignVMToPool")...)
@@ -142,9 +141,9 @@ func needs(this types.ManagedObjectReference, body any) []need {
 		}
 		if spec := request.Spec.Config; spec != nil {
 			all = append(all, on(request.Folder, reconfigures(spec)...)...)
-			if len(spec.DeviceChange) > 0 {
-				all = append(all, on(request.Folder, "Network.Assign")...)
-			}
+		}
+		if spec := request.Spec.Config; spec != nil && len(spec.DeviceChange) > 0 || len(request.Spec.Location.DeviceChange) > 0 {
+			all = append(all, on(request.Folder, "Network.Assign")...)
 		}
 		return all
 	}

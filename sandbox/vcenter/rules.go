@@ -27,6 +27,8 @@ type rule struct {
 	Latency   string `json:"latency,omitempty"`
 	Fault     *fault `json:"fault,omitempty"`
 	TaskFault *fault `json:"taskFault,omitempty"`
+	When      string `json:"when,omitempty"` // of a taskFault: the same as its own
+	Tell      string `json:"tell,omitempty"` // the effect of a task is told so much after its end
 	Drop      string `json:"drop,omitempty"`
 	Hold      string `json:"hold,omitempty"`
 
@@ -35,6 +37,7 @@ type rule struct {
 	seen    int
 	chance  *rand.Rand
 	latency time.Duration
+	tell    time.Duration
 	built   types.BaseMethodFault
 	gone    chan struct{} // closed when the rule is taken away
 }
@@ -44,6 +47,7 @@ type effect struct {
 	message   string
 	fault     types.BaseMethodFault
 	taskFault types.BaseMethodFault
+	acts      bool // the task fails after it has acted
 	drop      string
 	hold      string
 	released  <-chan struct{} // ends the hold
@@ -102,14 +106,14 @@ func (r *rules) snapshot() []rule {
 	return all
 }
 
-// apply waits out the latencies that meet the call, and returns the first other effect.
-func (r *rules) apply(ctx context.Context, c *call) effect {
-	var e effect
+// apply waits out the latencies that meet the call, and returns the first other effect, and how much later than the end of
+// its task its effect is told.
+func (r *rules) apply(ctx context.Context, c *call) (e effect, tell time.Duration) {
 	var wait time.Duration
 	r.mu.Lock()
 	for _, n := range r.list {
 		decided := e != effect{}
-		if (decided && n.latency == 0) || !n.meets(c) {
+		if (decided && n.latency == 0 && n.tell == 0) || !n.meets(c) {
 			continue
 		}
 		n.Hits++
@@ -117,13 +121,14 @@ func (r *rules) apply(ctx context.Context, c *call) effect {
 		case n.Fault != nil:
 			e = effect{message: n.Fault.Message, fault: n.built}
 		case n.TaskFault != nil:
-			e = effect{message: n.TaskFault.Message, taskFault: n.built}
+			e = effect{message: n.TaskFault.Message, taskFault: n.built, acts: n.TaskFault.When == "after"}
 		case n.Drop != "":
 			e = effect{drop: n.Drop}
 		case n.Hold != "":
 			e = effect{hold: n.Hold, released: n.gone}
 		}
 		wait += n.latency
+		tell += n.delay()
 	}
 	r.mu.Unlock()
 	if wait > 0 {
@@ -132,14 +137,22 @@ func (r *rules) apply(ctx context.Context, c *call) effect {
 		case <-time.After(wait):
 		}
 	}
-	return e
+	return e, tell
+}
+
+// delay is how much later the effect of a task is told: by chance where there is a seed.
+func (n *rule) delay() time.Duration {
+	if n.Seed == 0 || n.tell == 0 {
+		return n.tell
+	}
+	return 1 + time.Duration(n.chance.Int64N(int64(n.tell)))
 }
 
 func (n *rule) meets(c *call) bool {
 	if n.Method != "*" && !slices.Contains(n.methods(), c.method) || !strings.HasPrefix(c.client, n.Client) {
 		return false
 	}
-	if n.TaskFault != nil && !strings.HasSuffix(c.method, "_Task") {
+	if (n.TaskFault != nil || n.tell > 0) && !c.submits() {
 		return false
 	}
 	n.seen++
@@ -151,7 +164,7 @@ func (n *rule) meets(c *call) bool {
 
 func (n *rule) methods() []string { return strings.Split(n.Method, ",") }
 
-func (n *rule) check() (err error) {
+func (n *rule) check() error {
 	for _, method := range n.methods() {
 		if _, ok := typeOf(method); !ok && method != "*" {
 			return fmt.Errorf("there is no method %q in vSphere's API; * stands for all", method)
@@ -165,38 +178,99 @@ func (n *rule) check() (err error) {
 	}
 	n.chance = rand.New(rand.NewPCG(n.Seed, 0))
 	effects := 0
-	if n.Latency != "" {
-		effects++
-		if n.latency, err = time.ParseDuration(n.Latency); err != nil || n.latency <= 0 {
-			return fmt.Errorf("latency %q: give a duration such as 250ms", n.Latency)
+	for _, check := range []func() (bool, error){n.checkDelays, n.checkFaults, n.checkMoments} {
+		has, err := check()
+		if err != nil {
+			return err
+		}
+		if has {
+			effects++
 		}
 	}
+	if effects != 1 {
+		return errNoEffect
+	}
+	return n.checkTasks()
+}
+
+var errNoEffect = errors.New("a rule has one of latency, fault, taskFault, tell, drop and hold")
+
+// checkDelays reads the effects that take their time.
+func (n *rule) checkDelays() (has bool, err error) {
+	for _, delay := range []struct {
+		name, text string
+		into       *time.Duration
+	}{{"latency", n.Latency, &n.latency}, {"tell", n.Tell, &n.tell}} {
+		if delay.text == "" {
+			continue
+		}
+		if *delay.into, err = time.ParseDuration(delay.text); err != nil || *delay.into <= 0 {
+			return false, fmt.Errorf("%s %q: give a duration such as 250ms", delay.name, delay.text)
+		}
+		if has {
+			return false, errNoEffect
+		}
+		has = true
+	}
+	return has, nil
+}
+
+// checkFaults builds the fault that the rule answers with.
+func (n *rule) checkFaults() (has bool, err error) {
 	for _, f := range []*fault{n.Fault, n.TaskFault} {
 		if f == nil {
 			continue
 		}
-		effects++
 		if n.built, err = f.build(); err != nil {
-			return err
+			return false, err
 		}
 		if f.Message == "" {
 			f.Message = "A fault of the sandbox's making."
 		}
+		if has {
+			return false, errNoEffect
+		}
+		has = true
 	}
+	return has, nil
+}
+
+// checkMoments reads the effects that take place before or after vCenter has seen the call.
+func (n *rule) checkMoments() (has bool, err error) {
 	for name, when := range map[string]string{"drop": n.Drop, "hold": n.Hold} {
 		if when == "" {
 			continue
 		}
-		effects++
 		if when != "before" && when != "after" {
-			return fmt.Errorf("%s %q: give before (vCenter never sees the call) or after (only the answer is lost)", name, when)
+			return false, fmt.Errorf("%s %q: give before (vCenter never sees the call) or after (only the answer is lost)", name, when)
+		}
+		if has {
+			return false, errNoEffect
+		}
+		has = true
+	}
+	return has, nil
+}
+
+// checkTasks checks what is said of a task.
+func (n *rule) checkTasks() error {
+	for name, is := range map[string]bool{"taskFault": n.TaskFault != nil, "tell": n.tell > 0} {
+		if is && n.Method != "*" && !strings.HasSuffix(n.Method, "_Task") {
+			return fmt.Errorf("%s: %s submits no task", name, n.Method)
 		}
 	}
-	if effects != 1 {
-		return errors.New("a rule has one of latency, fault, taskFault, drop and hold")
+	if n.Fault != nil && n.Fault.When != "" || n.TaskFault == nil && n.When != "" {
+		return errors.New("when: only a taskFault has it")
 	}
-	if n.TaskFault != nil && n.Method != "*" && !strings.HasSuffix(n.Method, "_Task") {
-		return fmt.Errorf("taskFault: %s submits no task", n.Method)
+	if n.TaskFault == nil {
+		return nil
 	}
-	return nil
+	if n.TaskFault.When == "" {
+		n.TaskFault.When = n.When
+	}
+	switch n.TaskFault.When {
+	case "", "before", "after":
+		return nil
+	}
+	return fmt.Errorf("when %q: give before (the task does nothing) or after (it acts, then fails)", n.TaskFault.When)
 }

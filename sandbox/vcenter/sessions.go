@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vim25/xml"
 )
 
 // What vCenter answers without a session. vcsim would answer any property retrieval too.
@@ -25,11 +26,17 @@ type sessions struct {
 	mu       sync.Mutex
 	user     string
 	password string
-	live     map[string]chan struct{} // by session key; closed when the session ends
+	live     map[string]session // by its key
+}
+
+// session is somebody who is logged in.
+type session struct {
+	over chan struct{} // closed when the session ends
+	user string        // as vCenter calls it
 }
 
 func (s *sessions) init(service *simulator.Service, user, password string) {
-	s.service, s.user, s.password, s.live = service, user, password, map[string]chan struct{}{}
+	s.service, s.user, s.password, s.live = service, user, password, map[string]session{}
 	service.Context.Map.SessionManager().ValidLogin = s.valid
 	// Any user but the simulator's default has it ask ValidLogin.
 	service.Listen.User = url.User(user)
@@ -53,12 +60,13 @@ func (s *sessions) count() int {
 	return len(s.live)
 }
 
-// check returns a channel that is closed when the call's session ends, or the fault for having none.
+// check finds the call's session, and returns a channel that is closed when that ends, or the fault for having none.
 func (s *sessions) check(c *call) (<-chan struct{}, types.BaseMethodFault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if over, ok := s.live[sessionKey(c)]; ok {
-		return over, nil
+	if session, ok := s.live[sessionKey(c)]; ok {
+		c.user = session.user
+		return session.over, nil
 	}
 	if openMethods[c.method] {
 		return nil, nil
@@ -72,11 +80,11 @@ func (s *sessions) note(c *call, answer *httptest.ResponseRecorder) {
 	defer s.mu.Unlock()
 	for _, cookie := range answer.Result().Cookies() {
 		if cookie.Name == soap.SessionCookieName {
-			s.live[cookie.Value] = make(chan struct{})
+			s.live[cookie.Value] = session{over: make(chan struct{}), user: userOf(answer)}
 		}
 	}
-	if over, ok := s.live[sessionKey(c)]; ok && c.method == "Logout" && answer.Code == http.StatusOK {
-		close(over)
+	if session, ok := s.live[sessionKey(c)]; ok && c.method == "Logout" && answer.Code == http.StatusOK {
+		close(session.over)
 		delete(s.live, sessionKey(c))
 	}
 }
@@ -85,16 +93,29 @@ func (s *sessions) note(c *call, answer *httptest.ResponseRecorder) {
 func (s *sessions) expire() int {
 	s.mu.Lock()
 	ended := s.live
-	s.live = map[string]chan struct{}{}
+	s.live = map[string]session{}
 	s.mu.Unlock()
-	for key, over := range ended {
-		close(over)
+	for key, session := range ended {
+		close(session.over)
 		// One that vcsim has ended by itself is not found, which is as good.
 		_, _ = methods.TerminateSession(context.Background(), s.service, &types.TerminateSession{
 			This: s.service.Context.Map.SessionManager().Reference(), SessionId: []string{key},
 		})
 	}
 	return len(ended)
+}
+
+// userOf is the user of a session that was just made.
+func userOf(answer *httptest.ResponseRecorder) string {
+	var response struct {
+		Body struct {
+			Any struct {
+				User string `xml:"returnval>userName"`
+			} `xml:",any"`
+		} `xml:"Body"`
+	}
+	_ = xml.Unmarshal(answer.Body.Bytes(), &response) // what is no session has no user
+	return response.Body.Any.User
 }
 
 func sessionKey(c *call) string {

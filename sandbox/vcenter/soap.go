@@ -7,19 +7,39 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"strings"
+	"time"
 
+	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
 	"github.com/vmware/govmomi/vim25/xml"
 )
 
-// call is what the front needs to know of a SOAP request: the method, and the object it is for.
+// call is what the front needs to know of a SOAP request: the method, the object it is for, who asks, and what the rules
+// do to it.
 type call struct {
 	method string
 	this   types.ManagedObjectReference
 	client string
+	user   string
 	body   []byte
 	header http.Header
+	effect effect
+	tell   time.Duration // what its task does is told so much after the task's end
+	hold   *hold         // what is not told until then
 }
+
+// request is what the call asks for, as govmomi's type has it; nil if it can't be read, of which vcsim says what is wrong.
+func (c *call) request() any {
+	method, err := simulator.UnmarshalBody(typeOf, c.body)
+	if err != nil {
+		return nil
+	}
+	return method.Body
+}
+
+// submits tells whether the call submits a task.
+func (c *call) submits() bool { return strings.HasSuffix(c.method, "_Task") }
 
 // readCall finds the first element of the Body and its _this, reading no further.
 func readCall(r *http.Request) (*call, error) {
@@ -54,6 +74,7 @@ type fault struct {
 	Type    string          `json:"type"`
 	Message string          `json:"message,omitempty"`
 	Fields  json.RawMessage `json:"fields,omitempty"`
+	When    string          `json:"when,omitempty"` // of a task's fault: before (left out) or after the task has acted
 }
 
 var typeOf = types.TypeFunc()

@@ -3,6 +3,7 @@ package vcenter
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,8 @@ const ownTasks = "task-f"
 
 var taskCount atomic.Int64
 
+func isOwn(task *simulator.Task) bool { return strings.HasPrefix(task.Self.Value, ownTasks) }
+
 // outcome is how a task ends: with a result, if it has one, or with a fault.
 type outcome struct {
 	result  types.AnyType
@@ -29,21 +32,63 @@ func failure(fault types.BaseMethodFault) outcome {
 	return outcome{fault: fault, message: fmt.Sprintf("%T", fault)}
 }
 
-// runTask adds a task of the front's own to vCenter's. Unlike vcsim's it holds no lock on its entity while it runs.
-func runTask(service *simulator.Service, entity types.ManagedObjectReference, name string, run func() outcome) types.ManagedObjectReference {
-	ctx := service.Context.For(service.Context.Map.Path)
-	task := simulator.CreateTask(entity, name, nil)
+// submit answers a call with a task of the front's own, which ends as run does, or with the fault that a rule wants of it.
+func (f *front) submit(c *call, run func(*simulator.Task) outcome) reference {
+	c.hold = f.hold(c)
+	return f.runTask(c, func(task *simulator.Task) outcome {
+		defer c.hold.release(c.tell)
+		end := run(task)
+		if c.effect.taskFault != nil {
+			end = outcome{fault: c.effect.taskFault, message: c.effect.message}
+		}
+		return end
+	})
+}
+
+// runTask adds a task of the front's own to vCenter's. Unlike vcsim's it holds no lock on its entity while it runs. One that
+// was cancelled stays so.
+func (f *front) runTask(c *call, run func(*simulator.Task) outcome) reference {
+	ctx := f.service.Context.For(f.service.Context.Map.Path)
+	task := simulator.CreateTask(c.this, taskName(c.method), nil)
 	task.Self = types.ManagedObjectReference{Type: "Task", Value: fmt.Sprintf("%s%d", ownTasks, taskCount.Add(1))}
-	task.Info.Key, task.Info.Task = task.Self.Value, task.Self
-	if e, ok := ctx.Map.Get(entity).(mo.Entity); ok {
+	task.Info.Key, task.Info.Task, task.Info.Name = task.Self.Value, task.Self, c.method
+	task.Info.Reason = &types.TaskReasonUser{UserName: c.user}
+	describe(task)
+	if e, ok := ctx.Map.Get(c.this).(mo.Entity); ok {
 		task.Info.EntityName = e.Entity().Name
 	}
 	now := time.Now()
 	task.Info.StartTime, task.Info.State = &now, types.TaskInfoStateRunning
 	// It is added to the entity's list of tasks too.
-	ctx.WithLock(entity, func() { ctx.Map.Put(task) })
-	go func() { ctx.Map.AtomicUpdate(ctx, task, run().changes()) }()
+	ctx.WithLock(c.this, func() { ctx.Map.Put(task) })
+	go func() {
+		end := run(task).changes()
+		ctx.WithLock(task, func() {
+			if task.Info.State == types.TaskInfoStateRunning {
+				ctx.Update(task, end)
+			}
+		})
+	}()
 	return task.Self
+}
+
+// described are the ids of tasks' descriptions as vCenter has them, by vcsim's.
+var described = map[string]string{
+	"VirtualMachine.cloneVm":    "VirtualMachine.clone",
+	"VirtualMachine.reconfigVm": "VirtualMachine.reconfigure",
+}
+
+func describe(task *simulator.Task) {
+	if id, ok := described[task.Info.DescriptionId]; ok {
+		task.Info.DescriptionId = id
+	}
+}
+
+// isCanceled tells whether a task was cancelled while it ran.
+func (f *front) isCanceled(task *simulator.Task) (canceled bool) {
+	ctx := f.service.Context.For(f.service.Context.Map.Path)
+	ctx.WithLock(task, func() { canceled = task.Info.Cancelled })
+	return canceled
 }
 
 // changes are what the end of a task changes of it.
@@ -53,7 +98,7 @@ func (o outcome) changes() []types.PropertyChange {
 		state = types.TaskInfoStateError
 	}
 	changes := []types.PropertyChange{{Name: "info.completeTime", Val: time.Now()}, {Name: "info.state", Val: state}}
-	if o.result != nil {
+	if o.result != nil && o.fault == nil {
 		changes = append(changes, types.PropertyChange{Name: "info.result", Val: o.result})
 	}
 	if o.fault != nil {
@@ -76,32 +121,96 @@ func await(service *simulator.Service, ref types.ManagedObjectReference) outcome
 	return outcome{result: task.Info.Result}
 }
 
-// taskList lists the recent tasks, those left out that are parts of another.
-type taskList struct {
-	*simulator.TaskManager
-	isPart func(*simulator.Task) bool
+// authors knows on whose behalf tasks are made. vcsim says of all of them that it made them itself.
+type authors struct {
+	mu    sync.Mutex
+	locks map[reference]*sync.Mutex
+	now   map[reference]author
 }
 
-func listTasks(service *simulator.Service, isPart func(*simulator.Task) bool) {
+// author is who has a task made. A part is the front's own doing, for another task which is the one that clients see.
+type author struct {
+	user string
+	part bool
+}
+
+func (a *authors) init() { a.locks, a.now = map[reference]*sync.Mutex{}, map[reference]author{} }
+
+// during makes every task that is added to an entity while submit runs the author's.
+func (a *authors) during(entity reference, author author, submit func()) {
+	a.mu.Lock()
+	if a.locks[entity] == nil {
+		a.locks[entity] = new(sync.Mutex)
+	}
+	lock := a.locks[entity]
+	a.mu.Unlock()
+	lock.Lock()
+	defer lock.Unlock()
+	a.set(entity, &author)
+	defer a.set(entity, nil)
+	submit()
+}
+
+func (a *authors) set(entity reference, now *author) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now == nil {
+		delete(a.now, entity)
+	} else {
+		a.now[entity] = *now
+	}
+}
+
+func (a *authors) of(entity reference) (author, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	author, ok := a.now[entity]
+	return author, ok
+}
+
+// taskList lists the recent tasks with their authors, those left out that are parts of another.
+type taskList struct {
+	*simulator.TaskManager
+	authors *authors
+}
+
+func listTasks(service *simulator.Service, authors *authors) {
 	all := service.Context.Map
 	if tasks, ok := all.Get(*vpx.ServiceContent.TaskManager).(*simulator.TaskManager); ok {
-		all.AddHandler(taskList{tasks, isPart})
+		all.AddHandler(taskList{tasks, authors})
 	}
 }
 
 func (l taskList) PutObject(ctx *simulator.Context, obj mo.Reference) {
-	if task, ok := obj.(*simulator.Task); ok && l.isPart(task) {
+	task, ok := obj.(*simulator.Task)
+	if !ok || isOwn(task) {
+		l.TaskManager.PutObject(ctx, obj)
 		return
+	}
+	author, known := l.authors.of(*task.Info.Entity)
+	if known && author.part || !known && isHousekeeping(task) {
+		return
+	}
+	describe(task)
+	if known {
+		task.Info.Reason = &types.TaskReasonUser{UserName: author.user}
+	}
+	if e, ok := ctx.Map.Get(*task.Info.Entity).(mo.Entity); ok {
+		task.Info.EntityName = e.Entity().Name
 	}
 	l.TaskManager.PutObject(ctx, obj)
 }
 
+// isHousekeeping tells whether vcsim made a task for itself, such as for a destroyed machine's files.
+func isHousekeeping(task *simulator.Task) bool {
+	return task.Info.Entity.Type == "FileManager" || task.Info.Entity.Type == "VirtualDiskManager"
+}
+
 // failedTask is a task that takes as long as the real one would, and then fails.
-func (f *front) failedTask(c *call, e effect) types.ManagedObjectReference {
-	name := taskName(c.method)
-	return runTask(f.service, c.this, name, func() outcome {
-		time.Sleep(f.taskDelay(name))
-		return outcome{fault: e.taskFault, message: e.message}
+func (f *front) failedTask(c *call, fault types.BaseMethodFault, message string) reference {
+	return f.runTask(c, func(*simulator.Task) outcome {
+		time.Sleep(f.taskDelay(taskName(c.method)))
+		return outcome{fault: fault, message: message}
 	})
 }
 
