@@ -49,6 +49,22 @@ pub enum Error {
         /// The vCenter.
         endpoint: String,
     },
+    /// The client has been closed, so that it logs in no more.
+    #[error("the connection to {endpoint} is closed")]
+    Closed {
+        /// The vCenter.
+        endpoint: String,
+    },
+    /// An answer in pages did not come to its end.
+    #[error("{endpoint} has sent {objects} objects in {pages} pages, and would send more: ask for fewer objects")]
+    TooManyObjects {
+        /// The vCenter.
+        endpoint: String,
+        /// How many objects have come.
+        objects: usize,
+        /// In how many pages.
+        pages: usize,
+    },
     /// A task that was waited for is no more, so that its end can't be known.
     #[error("{task} was removed before its end was seen: look at what it was to do")]
     TaskGone {

@@ -52,6 +52,8 @@ pub use fault::{Fault, FaultType, LocalizedMethodFault, SoapFault};
 pub use generated::{API_VERSION, enums, faults, methods, props, refs, types};
 pub use inventory::{Inventory, LookupError};
 pub use jiff::Timestamp;
+#[doc(hidden)]
+pub use property::keyed_path;
 pub use property::{Property, PropertyError, PropertyPath};
 pub use reference::{ManagedObject, ManagedObjectReference, WrongType};
 pub use wire::{

@@ -68,6 +68,64 @@ impl<O: ManagedObject, T: FromAny> Property<O, T> {
     }
 }
 
+impl<O: ManagedObject, T: FromAny> Property<O, Vec<T>>
+where
+    Vec<T>: FromAny,
+{
+    /// The element of the list that is at this path: [`keyed!`](crate::keyed) makes it.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn element(&self, path: &'static str) -> Property<O, T> {
+        Property::new(path)
+    }
+}
+
+/// One element of a list, by its key: the property is the element, or unset where the list has none of that key. Only such an element
+/// is then sent and told of, instead of the whole list.
+///
+/// ```
+/// use vim25::{Property, keyed, props::virtual_machine::CONFIG_EXTRA_CONFIG, refs::VirtualMachineRef, types::OptionValue};
+///
+/// const KEY: &str = "drover.group";
+/// const GROUP: Property<VirtualMachineRef, OptionValue> = keyed!(CONFIG_EXTRA_CONFIG, KEY);
+/// assert_eq!(GROUP.path(), r#"config.extraConfig["drover.group"]"#);
+/// ```
+#[macro_export]
+macro_rules! keyed {
+    ($list:expr, $key:expr) => {{
+        const LENGTH: usize = $list.path().len() + $key.len() + 4;
+        const BYTES: [u8; LENGTH] = $crate::keyed_path($list.path(), $key);
+        const PATH: &str = match ::core::str::from_utf8(&BYTES) {
+            Ok(path) => path,
+            Err(_) => panic!("two texts are text"),
+        };
+        $list.element(PATH)
+    }};
+}
+
+/// `list["key"]`, which has 4 bytes more than list and key.
+#[doc(hidden)]
+#[must_use]
+pub const fn keyed_path<const LENGTH: usize>(list: &str, key: &str) -> [u8; LENGTH] {
+    let (list, key) = (list.as_bytes(), key.as_bytes());
+    let mut path = [b'"'; LENGTH];
+    let mut at = 0;
+    while at < list.len() {
+        path[at] = list[at];
+        at += 1;
+    }
+    path[at] = b'[';
+    let begin = at + 2;
+    at = 0;
+    while at < key.len() {
+        assert!(key[at] != b'"', "a key in a path can't have quotes");
+        path[begin + at] = key[at];
+        at += 1;
+    }
+    path[LENGTH - 1] = b']';
+    path
+}
+
 impl<O, T> PropertyPath<O> for Property<O, T> {
     fn path(&self) -> &'static str {
         self.path

@@ -2,6 +2,7 @@
 
 mod connect;
 mod endpoint;
+mod refusals;
 mod retrieve;
 mod session;
 mod transport;
@@ -20,6 +21,7 @@ use crate::{
     read_response_within, to_envelope,
     types::ServiceContent,
 };
+use refusals::Pauses;
 use session::Sessions;
 use transport::Transport;
 
@@ -32,6 +34,10 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// How long a call may take. What a long poll waits for comes on top.
     pub request_timeout: Duration,
+    /// After vCenter has refused a login, how long the account is not tried, whatever its credentials are: vCenter locks accounts.
+    pub login_pause: Duration,
+    /// How often refused credentials are tried again: vCenter refuses right ones too while its directory is out of reach.
+    pub login_retry: Duration,
     /// How many bytes an answer may have.
     pub max_response: usize,
     /// How the client calls itself in vCenter's list of sessions.
@@ -63,6 +69,8 @@ impl Default for Settings {
             trust: Trust::System,
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_mins(1),
+            login_pause: Duration::from_mins(1),
+            login_retry: Duration::from_mins(15),
             max_response: 128 << 20,
             user_agent: concat!("vim25/", env!("CARGO_PKG_VERSION")).to_owned(),
             observer: None,
@@ -82,8 +90,9 @@ impl Client {
     /// A client that has not said anything yet: the first call connects and logs in.
     pub fn new(endpoint: Endpoint, credentials: Credentials, settings: Settings) -> Result<Self, BadTrust> {
         let observer = settings.observer.clone();
+        let pauses = Pauses { any: settings.login_pause, same: settings.login_retry };
         let transport = Arc::new(Transport::new(endpoint, settings)?);
-        Ok(Self { sessions: Arc::new(Sessions::new(credentials)), transport, observer })
+        Ok(Self { sessions: Arc::new(Sessions::new(credentials, pauses)), transport, observer })
     }
 
     /// The vCenter's address.
@@ -120,27 +129,38 @@ impl Client {
 
     /// [`Client::call`] for a method that waits by itself for up to `patience` before it answers.
     pub async fn call_patiently<M: Method>(&self, request: &M, patience: Duration) -> Result<M::Response> {
+        let limit = self.transport.request_timeout().saturating_add(patience);
         let session = self.session().await?;
-        match self.call_in(&session, request, patience).await {
+        match self.call_in(&session, request, limit).await {
             Err(error) if error.is_session_lost() => {
                 // vCenter refused before it did anything, so the call can be made again.
                 self.sessions.forget(&session).await;
                 let session = self.session().await?;
-                self.call_in(&session, request, patience).await
+                self.call_in(&session, request, limit).await
             }
             outcome => outcome,
         }
     }
 
-    /// Calls a method in this session and no other.
+    /// Calls a method in this very session. Where it has expired, that is the error: nothing is called in another session, which
+    /// may be of another vCenter at the same address. The next [`Client::call`] logs in again.
+    pub async fn call_within<M: Method>(&self, session: &Session, request: &M) -> Result<M::Response> {
+        let outcome = self.call_in(session, request, self.transport.request_timeout()).await;
+        if outcome.as_ref().is_err_and(Error::is_session_lost) {
+            self.sessions.forget(session).await;
+        }
+        outcome
+    }
+
+    /// Calls a method in this session and no other, which may take so long.
     pub(crate) async fn call_in<M: Method>(
         &self,
         session: &Session,
         request: &M,
-        patience: Duration,
+        limit: Duration,
     ) -> Result<M::Response> {
         let message = to_envelope(request)?;
-        let answer = self.transport.post(message, &session.action, Some(session.cookie.expose()), patience).await;
+        let answer = self.transport.post(message, &session.action, Some(session.cookie.expose()), limit).await;
         let outcome =
             answer.map_err(Error::from).and_then(|answer| read_response_within::<M>(&answer.body, Limits::default()));
         if let Some(Observer(tell)) = &self.observer {
@@ -154,19 +174,29 @@ impl Client {
         self.sessions.forget(session).await;
     }
 
-    /// Replaces the credentials. The session goes on; the next login uses the new ones, even where the old were refused.
-    pub fn set_credentials(&self, credentials: Credentials) {
-        self.sessions.set_credentials(credentials);
+    /// Replaces the credentials, of which `stamp` says which writing they are. The session goes on; the next login uses the new ones.
+    ///
+    /// Where vCenter has refused the last login, other credentials, and the same ones with another stamp, are tried once
+    /// [`Settings::login_pause`] is over. The same ones with the same stamp, or the first one, change nothing.
+    pub fn set_credentials(&self, credentials: Credentials, stamp: &str) {
+        self.sessions.set_credentials(credentials, stamp);
     }
 
-    /// Returns once there are credentials that vCenter has not refused: at once, unless the last login was refused.
-    pub async fn credentials_replaced(&self) {
-        self.sessions.replaced().await;
+    /// Returns once a login may be tried: at once, unless vCenter has refused the last one. Then it is when other credentials, or
+    /// the same in another writing, and [`Settings::login_pause`] have passed, or [`Settings::login_retry`] without any.
+    pub async fn login_allowed(&self) {
+        self.sessions.login_allowed().await;
     }
 
     /// Ends the session, if there is one. A later call would log in again.
     pub async fn logout(&self) -> Result<()> {
         self.sessions.logout(&self.transport).await
+    }
+
+    /// Ends the session, if there is one, for good: whatever would have to log in from now on, from whichever clone, gets
+    /// [`Error::Closed`].
+    pub async fn close(&self) -> Result<()> {
+        self.sessions.close(&self.transport).await
     }
 }
 

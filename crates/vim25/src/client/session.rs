@@ -2,13 +2,19 @@
 
 use std::sync::{
     Arc, Mutex as SyncMutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use std::time::Duration;
 
-use tokio::sync::{Mutex, Notify};
+use tokio::{
+    sync::{Mutex, Notify},
+    time::{Instant, sleep_until},
+};
 
-use super::transport::{Answer, Transport, TransportError};
+use super::{
+    refusals::{Pauses, Refusals},
+    transport::{Answer, Transport, TransportError},
+};
 use crate::{
     API_VERSION, Envelope, Error, Method, Result, Secret, Timestamp,
     faults::InvalidLogin,
@@ -59,6 +65,14 @@ pub struct Session {
     pub(super) action: String,
 }
 
+impl Session {
+    /// What tells the vCenter from others, as far as it says.
+    #[must_use]
+    pub fn instance_uuid(&self) -> Option<&str> {
+        self.content.about.instance_uuid.as_deref()
+    }
+}
+
 /// Sees to it that there is at most one session, and one attempt at a time to have one.
 #[derive(Debug)]
 pub(super) struct Sessions {
@@ -66,30 +80,33 @@ pub(super) struct Sessions {
     attempts: AtomicU64,
     credentials: SyncMutex<Versioned>,
     replaced: Notify,
+    is_closed: AtomicBool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     live: Option<Arc<Session>>,
     /// The last attempt that failed, for those who waited for it.
     failed: Option<(u64, Arc<Error>)>,
-    /// The version of the credentials that vCenter has refused: trying again would lock the account.
-    refused: Option<u64>,
+    refusals: Refusals,
 }
 
 #[derive(Clone, Debug)]
 struct Versioned {
     version: u64,
     credentials: Credentials,
+    /// Which writing of them this is, once that has been said.
+    stamp: Option<String>,
 }
 
 impl Sessions {
-    pub(super) fn new(credentials: Credentials) -> Self {
+    pub(super) fn new(credentials: Credentials, pauses: Pauses) -> Self {
         Self {
-            state: Mutex::default(),
+            state: Mutex::new(State { live: None, failed: None, refusals: Refusals::new(pauses) }),
             attempts: AtomicU64::new(0),
-            credentials: SyncMutex::new(Versioned { version: 0, credentials }),
+            credentials: SyncMutex::new(Versioned { version: 0, credentials, stamp: None }),
             replaced: Notify::new(),
+            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -114,14 +131,20 @@ impl Sessions {
         if let Some(session) = &state.live {
             return Ok(Arc::clone(session));
         }
-        let Versioned { version, credentials } = self.latest();
+        self.check_open(transport)?;
+        let Versioned { version, credentials, .. } = self.latest();
         let failure = |source: &Arc<Error>| Error::Login {
             endpoint: transport.endpoint().to_string(),
             user: credentials.user().to_owned(),
             source: Arc::clone(source),
         };
         if let Some((attempt, error)) = &state.failed
-            && (*attempt > before || state.refused == Some(version))
+            && *attempt > before
+        {
+            return Err(failure(error));
+        }
+        if let Some((until, error)) = state.refusals.until(credentials.user(), version)
+            && until > Instant::now()
         {
             return Err(failure(error));
         }
@@ -129,17 +152,34 @@ impl Sessions {
         let attempt = self.attempts.fetch_add(1, Ordering::AcqRel) + 1;
         match outcome {
             Ok(session) => {
-                *state = State { live: Some(Arc::new(session)), ..State::default() };
-                Ok(state.live.clone().expect("it was just set"))
+                state.failed = None;
+                state.refusals.forget(credentials.user());
+                if let Err(closed) = self.check_open(transport) {
+                    // Whoever closed it may not have waited. If this fails, vCenter ends the session in half an hour.
+                    let _ = log_out(transport, &session).await;
+                    return Err(closed);
+                }
+                let session = Arc::new(session);
+                state.live = Some(Arc::clone(&session));
+                Ok(session)
             }
             Err(error) => {
                 let refused = error.fault().is_some_and(crate::Fault::is::<InvalidLogin>);
                 let error = Arc::new(error);
-                *state =
-                    State { live: None, refused: refused.then_some(version), failed: Some((attempt, error.clone())) };
+                if refused {
+                    state.refusals.note(credentials.user(), version, Arc::clone(&error));
+                }
+                state.failed = Some((attempt, Arc::clone(&error)));
                 Err(failure(&error))
             }
         }
+    }
+
+    fn check_open(&self, transport: &Transport) -> Result<()> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(Error::Closed { endpoint: transport.endpoint().to_string() });
+        }
+        Ok(())
     }
 
     pub(super) async fn current(&self) -> Option<Arc<Session>> {
@@ -155,39 +195,56 @@ impl Sessions {
 
     pub(super) async fn logout(&self, transport: &Transport) -> Result<()> {
         let Some(session) = self.state.lock().await.live.take() else { return Ok(()) };
-        let Some(this) = session.content.session_manager.clone() else { return Ok(()) };
-        let message = crate::to_envelope(&Logout { this })?;
-        let answer = transport.post(message, &session.action, Some(session.cookie.expose()), Duration::ZERO).await?;
-        match read_response::<Logout>(&answer.body) {
-            Err(error) if error.is_session_lost() => Ok(()),
-            outcome => outcome,
-        }
+        log_out(transport, &session).await
     }
 
-    pub(super) fn set_credentials(&self, credentials: Credentials) {
+    pub(super) async fn close(&self, transport: &Transport) -> Result<()> {
+        self.is_closed.store(true, Ordering::Release);
+        self.logout(transport).await
+    }
+
+    pub(super) fn set_credentials(&self, credentials: Credentials, stamp: &str) {
         let mut current = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.credentials == credentials {
-            return;
-        }
-        *current = Versioned { version: current.version + 1, credentials };
+        let is_written_anew = current.stamp.as_ref().is_some_and(|before| before != stamp);
+        let is_news = is_written_anew || current.credentials != credentials;
+        let version = current.version + u64::from(is_news);
+        *current = Versioned { version, credentials, stamp: Some(stamp.to_owned()) };
         drop(current);
-        self.replaced.notify_waiters();
+        if is_news {
+            self.replaced.notify_waiters();
+        }
     }
 
-    /// Returns once there are credentials that vCenter has not refused.
-    pub(super) async fn replaced(&self) {
+    /// Returns once the credentials may be tried.
+    pub(super) async fn login_allowed(&self) {
         loop {
             // From here on, so that no replacement is missed.
             let replaced = self.replaced.notified();
-            if self.state.lock().await.refused != Some(self.latest().version) {
-                return;
+            let Versioned { version, credentials, .. } = self.latest();
+            let until = self.state.lock().await.refusals.until(credentials.user(), version).map(|(until, _)| until);
+            match until {
+                Some(until) if until > Instant::now() => tokio::select! {
+                    () = replaced => {}
+                    () = sleep_until(until) => {}
+                },
+                _ => return,
             }
-            replaced.await;
         }
     }
 
     fn latest(&self) -> Versioned {
         self.credentials.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+async fn log_out(transport: &Transport, session: &Session) -> Result<()> {
+    let Some(this) = session.content.session_manager.clone() else { return Ok(()) };
+    let message = crate::to_envelope(&Logout { this })?;
+    let limit = transport.request_timeout();
+    let answer = transport.post(message, &session.action, Some(session.cookie.expose()), limit).await?;
+    match read_response::<Logout>(&answer.body) {
+        Err(error) if error.is_session_lost() => Ok(()),
+        outcome => outcome,
     }
 }
 
@@ -221,7 +278,7 @@ async fn ask<M: Method>(
     envelope: Envelope<'_, M>,
     action: &str,
 ) -> Result<(M::Response, Answer)> {
-    let answer = transport.post(envelope.to_bytes()?, action, None, Duration::ZERO).await?;
+    let answer = transport.post(envelope.to_bytes()?, action, None, transport.request_timeout()).await?;
     Ok((read_response::<M>(&answer.body)?, answer))
 }
 

@@ -140,18 +140,22 @@ impl Transport {
         &self.endpoint
     }
 
-    /// Sends a message and returns the answer. `patience` is added to the time that any call may take.
+    /// How long a call may take that does not wait by itself.
+    pub(super) fn request_timeout(&self) -> Duration {
+        self.settings.request_timeout
+    }
+
+    /// Sends a message and returns the answer, which may take as long as the limit.
     pub(super) async fn post(
         &self,
         message: Vec<u8>,
         action: &str,
         cookie: Option<&str>,
-        patience: Duration,
+        limit: Duration,
     ) -> Result<Answer, TransportError> {
-        let after = self.settings.request_timeout.saturating_add(patience);
-        match tokio::time::timeout(after, self.exchange(message, action, cookie)).await {
+        match tokio::time::timeout(limit, self.exchange(message, action, cookie)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(TransportError::Timeout { endpoint: self.name(), after }),
+            Err(_) => Err(TransportError::Timeout { endpoint: self.name(), after: limit }),
         }
     }
 

@@ -9,21 +9,29 @@ use std::{
 use crate::{
     Any, ManagedObjectReference,
     enums::{ObjectUpdateKind, PropertyChangeOp},
-    types::{ObjectUpdate, PropertyChange},
+    types::{MissingProperty, ObjectUpdate, PropertyChange},
 };
 
-/// The objects of a watch, each with a digest of every property's last value.
+/// The objects of a watch, with what was last said of each.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    objects: HashMap<ManagedObjectReference, Vec<Digest>>,
+    objects: HashMap<ManagedObjectReference, Object>,
     /// The objects seen since the watch was set up anew; `None` once all of them have been.
     resync: Option<HashSet<ManagedObjectReference>>,
+}
+
+#[derive(Debug, Default)]
+struct Object {
+    properties: Vec<Digest>,
+    /// The paths that can't be read, as they were last reported.
+    missing: Vec<String>,
 }
 
 #[derive(Debug)]
 struct Digest {
     path: String,
-    value: u64,
+    /// `None`: it was said once, and can't be read any more. Whatever it turns out to be is news.
+    value: Option<u64>,
 }
 
 impl Known {
@@ -32,19 +40,14 @@ impl Known {
         self.resync = Some(HashSet::new());
     }
 
-    /// All objects have been reported. Returns those that have vanished, or `None` if that was known already.
-    pub(super) fn complete(&mut self) -> Option<Vec<ManagedObjectReference>> {
-        let seen = self.resync.take()?;
+    /// All objects have been reported. Returns those that have vanished since the watch was last whole.
+    pub(super) fn complete(&mut self) -> Vec<ManagedObjectReference> {
+        let Some(seen) = self.resync.take() else { return Vec::new() };
         let gone: Vec<_> = self.objects.keys().filter(|object| !seen.contains(object)).cloned().collect();
         for object in &gone {
             self.objects.remove(object);
         }
-        Some(gone)
-    }
-
-    /// Whether no object is known.
-    pub(super) fn is_empty(&self) -> bool {
-        self.objects.is_empty()
+        gone
     }
 
     /// Forgets an object, and says whether it was known.
@@ -52,55 +55,90 @@ impl Known {
         self.objects.remove(object).is_some()
     }
 
-    /// Forgets everything, and returns what was known.
-    pub(super) fn clear(&mut self) -> Vec<ManagedObjectReference> {
-        self.resync = None;
-        self.objects.drain().map(|(object, _)| object).collect()
+    /// Forgets what was said of an object that is still there: all of it is news when it can be read again.
+    pub(super) fn forget_values(&mut self, object: &ManagedObjectReference) {
+        if let Some(known) = self.objects.get_mut(object) {
+            known.properties.iter_mut().for_each(|digest| digest.value = None);
+        }
+        if let Some(seen) = &mut self.resync {
+            seen.insert(object.clone());
+        }
     }
 
-    /// Leaves in the update only what is new, and says whether that is anything.
+    /// Leaves in the update only what is new, and says whether that is anything. What can't be read is never said to be
+    /// unset.
     pub(super) fn news(&mut self, update: &mut ObjectUpdate) -> bool {
         if let Some(seen) = &mut self.resync {
             seen.insert(update.obj.clone());
         }
         let is_new = !self.objects.contains_key(&update.obj);
-        let digests = self.objects.entry(update.obj.clone()).or_default();
-        if update.kind == ObjectUpdateKind::Enter && !is_new {
+        let object = self.objects.entry(update.obj.clone()).or_default();
+        let is_whole = update.kind == ObjectUpdateKind::Enter;
+        update.change_set.retain(|change| change.val.is_some() || !is_missing(&update.missing_set, &change.name));
+        if is_whole && !is_new {
             // It was reported before the watch was set up anew. What it has no longer isn't in the report.
-            unset_the_rest(digests, update);
+            object.unset_the_rest(update);
             update.kind = ObjectUpdateKind::Modify;
         }
-        update.change_set.retain(|change| note(digests, change));
-        is_new || !update.change_set.is_empty() || !update.missing_set.is_empty()
+        update.change_set.retain(|change| object.note(change));
+        let more_is_missing = object.note_missing(&update.missing_set, is_whole);
+        is_new || !update.change_set.is_empty() || more_is_missing
     }
 }
 
-fn unset_the_rest(digests: &[Digest], update: &mut ObjectUpdate) {
-    let unset = |path: &String| PropertyChange { name: path.clone(), op: PropertyChangeOp::Assign, val: None };
-    let absent = digests.iter().map(|digest| &digest.path);
-    let absent: Vec<_> =
-        absent.filter(|path| update.change_set.iter().all(|change| change.name != **path)).map(unset).collect();
-    update.change_set.extend(absent);
-}
+impl Object {
+    fn unset_the_rest(&self, update: &mut ObjectUpdate) {
+        let is_told = |path: &String| update.change_set.iter().any(|change| change.name == *path);
+        let unset = |path: &String| PropertyChange { name: path.clone(), op: PropertyChangeOp::Assign, val: None };
+        let paths = self.properties.iter().map(|digest| &digest.path);
+        let absent = paths.filter(|path| !is_told(path) && !is_missing(&update.missing_set, path));
+        let absent: Vec<_> = absent.map(unset).collect();
+        update.change_set.extend(absent);
+    }
 
-/// Takes a change up, and says whether it changes anything.
-fn note(digests: &mut Vec<Digest>, change: &PropertyChange) -> bool {
-    let position = digests.iter().position(|digest| digest.path == change.name);
-    match (position, &change.val) {
-        (Some(index), None) => {
-            digests.swap_remove(index);
-            true
-        }
-        (None, None) => false,
-        (Some(index), Some(value)) => {
-            let value = digest(value);
-            std::mem::replace(&mut digests[index].value, value) != value
-        }
-        (None, Some(value)) => {
-            digests.push(Digest { path: change.name.clone(), value: digest(value) });
-            true
+    /// Takes a change up, and says whether it changes anything.
+    fn note(&mut self, change: &PropertyChange) -> bool {
+        self.missing.retain(|missing| !covers(missing, &change.name));
+        let position = self.properties.iter().position(|digest| digest.path == change.name);
+        match (position, &change.val) {
+            (Some(index), None) => {
+                self.properties.swap_remove(index);
+                true
+            }
+            (None, None) => false,
+            (Some(index), Some(value)) => {
+                let value = Some(digest(value));
+                std::mem::replace(&mut self.properties[index].value, value) != value
+            }
+            (None, Some(value)) => {
+                self.properties.push(Digest { path: change.name.clone(), value: Some(digest(value)) });
+                true
+            }
         }
     }
+
+    /// Takes up which paths can't be read, and says whether that is news. A whole report has all of them.
+    fn note_missing(&mut self, missing: &[MissingProperty], is_whole: bool) -> bool {
+        let before = if is_whole { std::mem::take(&mut self.missing) } else { self.missing.clone() };
+        for MissingProperty { path, .. } in missing {
+            if !self.missing.contains(path) {
+                self.missing.push(path.clone());
+            }
+            for digest in self.properties.iter_mut().filter(|digest| covers(path, &digest.path)) {
+                digest.value = None;
+            }
+        }
+        missing.iter().any(|missing| !before.contains(&missing.path))
+    }
+}
+
+fn is_missing(missing: &[MissingProperty], path: &str) -> bool {
+    missing.iter().any(|missing| covers(&missing.path, path))
+}
+
+/// Whether `path` is `whole`, or a part of it: `config` covers `config.extraConfig["a"]`.
+fn covers(whole: &str, path: &str) -> bool {
+    path.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// Two values of the same digest are taken for the same: one in 2⁶⁴ changes would be missed.
@@ -121,6 +159,7 @@ fn digest(value: &Any) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Fault, LocalizedMethodFault, faults::NoPermission};
 
     fn object(name: &str) -> ManagedObjectReference {
         ManagedObjectReference::new("VirtualMachine", name)
@@ -164,8 +203,7 @@ mod tests {
         for name in ["same", "changed", "shrunk", "vanished"] {
             assert!(known.news(&mut enter(name, &[("name", Some("a")), ("guest.ipAddress", Some("b"))])));
         }
-        assert_eq!(known.complete(), Some(vec![]));
-        assert_eq!(known.complete(), None);
+        assert_eq!(known.complete(), []);
 
         known.begin();
         assert!(!known.news(&mut enter("same", &[("name", Some("a")), ("guest.ipAddress", Some("b"))])));
@@ -176,6 +214,64 @@ mod tests {
         assert!(known.news(&mut shrunk));
         assert_eq!(shrunk, update(ObjectUpdateKind::Modify, "shrunk", &[("guest.ipAddress", None)]));
         assert!(known.news(&mut enter("new", &[("name", Some("a"))])));
-        assert_eq!(known.complete(), Some(vec![object("vanished")]));
+        assert_eq!(known.complete(), [object("vanished")]);
+        assert_eq!(known.complete(), [], "it is said once");
+    }
+    fn missing(mut update: ObjectUpdate, paths: &[&str]) -> ObjectUpdate {
+        let fault =
+            || LocalizedMethodFault { fault: Fault::new(NoPermission::default()), ..LocalizedMethodFault::default() };
+        update.missing_set =
+            paths.iter().map(|path| MissingProperty { path: (*path).to_owned(), fault: fault() }).collect();
+        update
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_not_said_to_be_unset_and_is_news_when_it_can() {
+        let whole = || enter("vm-1", &[("name", Some("a")), ("config.extraConfig[\"k\"]", Some("b"))]);
+        for path in ["config", "config.extraConfig", "config.extraConfig[\"k\"]"] {
+            let mut known = Known::default();
+            assert!(known.news(&mut whole()));
+
+            known.begin();
+            let mut unreadable = missing(enter("vm-1", &[("name", Some("a"))]), &[path]);
+            assert!(known.news(&mut unreadable), "that it can't be read is news");
+            assert_eq!(unreadable.change_set, [], "{path}");
+            assert_eq!(unreadable.missing_set.len(), 1, "whoever listens is told which");
+            assert!(!known.news(&mut missing(enter("vm-1", &[("name", Some("a"))]), &[path])), "but only once");
+
+            let mut again = whole();
+            assert!(known.news(&mut again));
+            assert_eq!(
+                again,
+                update(ObjectUpdateKind::Modify, "vm-1", &[("config.extraConfig[\"k\"]", Some("b"))]),
+                "{path}: even where it is as it was"
+            );
+            assert!(known.news(&mut missing(enter("vm-1", &[("name", Some("a"))]), &[path])), "a second time");
+        }
+    }
+
+    #[test]
+    fn what_turns_out_to_be_unset_when_it_can_be_read_again_is_said_to_be() {
+        let mut known = Known::default();
+        assert!(known.news(&mut enter("vm-1", &[("name", Some("a")), ("config.uuid", Some("b"))])));
+        assert!(known.news(&mut missing(update(ObjectUpdateKind::Modify, "vm-1", &[]), &["config.uuid"])));
+        let mut unset = enter("vm-1", &[("name", Some("a"))]);
+        assert!(known.news(&mut unset));
+        assert_eq!(unset, update(ObjectUpdateKind::Modify, "vm-1", &[("config.uuid", None)]));
+    }
+
+    #[test]
+    fn a_path_that_is_said_to_be_unset_because_it_can_not_be_read_is_not() {
+        let mut known = Known::default();
+        assert!(known.news(&mut enter("vm-1", &[("config.uuid", Some("b"))])));
+        let mut told = missing(update(ObjectUpdateKind::Modify, "vm-1", &[("config.uuid", None)]), &["config.uuid"]);
+        assert!(known.news(&mut told));
+        assert_eq!(told.change_set, []);
+    }
+
+    #[test]
+    fn a_path_covers_its_parts_and_no_namesakes() {
+        assert!(covers("config", "config") && covers("config", "config.uuid") && covers("a.b", "a.b[\"k\"].c"));
+        assert!(!covers("config", "configStatus") && !covers("config.uuid", "config"));
     }
 }

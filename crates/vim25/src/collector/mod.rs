@@ -1,11 +1,15 @@
 //! What vCenter tells by itself: one property collector with one long poll, and a stream of what has changed.
 //!
 //! [`Collector::start`] gives a handle and a stream. The handle adds and removes watches while the loop runs. The stream
-//! says what has changed since it last said something: where the session is lost, or vCenter was away, everything is set up
-//! anew behind it and only the differences come out, with what has vanished meanwhile reported as gone.
+//! says what has changed since it last said something: where the session is lost, or vCenter was away, it says so, everything is
+//! set up anew behind it and only the differences come out, with what has vanished meanwhile reported as gone.
+//!
+//! A vCenter that takes calls and answers none is noticed within a minute.
 
 mod known;
+mod remote;
 mod run;
+mod tasks;
 mod watched;
 
 use std::sync::{
@@ -14,18 +18,18 @@ use std::sync::{
 };
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    Client, Error, ManagedObject, ManagedObjectReference, Result,
+    Client, Error, ManagedObjectReference, Result,
     methods::CancelTask,
-    props,
-    refs::{ContainerViewRef, TaskRef},
+    refs::TaskRef,
     types::{
         AnySelectionSpec, MissingObject, ObjectSpec, ObjectUpdate, PropertyFilterSpec, PropertySpec, SelectionSpec,
         TaskInfo, TraversalSpec,
     },
 };
+use tasks::Listener;
 
 /// Which objects to watch, and which of their properties.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,13 +68,17 @@ pub struct WatchId(u64);
 /// What the stream says.
 #[derive(Debug)]
 pub enum Event {
-    /// Something changed, in this order.
-    Updates(Vec<Update>),
+    /// What was said can't be relied on any more: the session is lost, or a poll has failed. It is said first, before
+    /// anything that follows from it, also where a new session is to be had at once. All is set up anew, and each watch can
+    /// be relied on again from its next [`Update::Synced`] on. Before its first, it can't either.
+    Blind(Arc<Error>),
     /// vCenter can't be reached or refuses the login. It is tried again by itself; [`Event::Up`] follows. It is said again where
     /// something else is in the way than before.
     Down(Arc<Error>),
     /// vCenter answers again. The differences follow.
     Up,
+    /// Something changed, in this order.
+    Updates(Vec<Update>),
 }
 
 /// One change.
@@ -80,10 +88,12 @@ pub enum Update {
     Changed {
         /// The watch.
         watch: WatchId,
-        /// The object and its changes: [`ObjectUpdate::take`] takes typed values out.
+        /// The object and its changes: [`ObjectUpdate::take`] takes typed values out. What can't be read, mostly for want of a
+        /// privilege, is in its `missing_set` and never said to be unset.
         update: ObjectUpdate,
     },
-    /// An object is gone from the watch.
+    /// An object is gone from the watch: vCenter has said so, or didn't speak of it when it told all that the watch sees. No failure
+    /// is ever told like this.
     Gone {
         /// The watch.
         watch: WatchId,
@@ -97,13 +107,14 @@ pub enum Update {
         /// The object and the reason.
         missing: MissingObject,
     },
-    /// All that the watch sees at first, or after vCenter was away, has been said.
+    /// All that the watch sees at first, or after [`Event::Blind`] or [`Update::Failed`], has been said.
     Synced {
         /// The watch.
         watch: WatchId,
     },
-    /// The watch can't be set up: its root is gone, or a property doesn't exist. All it saw is gone. It is tried again when
-    /// the session is new.
+    /// The watch can't be set up: its root is gone, a property doesn't exist, or vCenter refuses for another reason. What it
+    /// saw is not known to be gone. It is tried again by itself, ever more seldom, up to twice a minute; [`Update::Synced`]
+    /// follows when it works, and this again when something else is in the way.
     Failed {
         /// The watch.
         watch: WatchId,
@@ -117,6 +128,7 @@ pub enum Update {
 pub struct Collector {
     client: Client,
     commands: mpsc::UnboundedSender<Command>,
+    stop: watch::Sender<()>,
     next: AtomicU64,
 }
 
@@ -133,35 +145,36 @@ impl Updates {
 
 #[derive(Debug)]
 enum Command {
-    Watch(WatchId, Watch, Sink),
+    Watch(WatchId, Watch),
     Unwatch(WatchId),
+    Track(TaskRef, Listener),
 }
 
-/// Who is told of a watch's updates.
-#[derive(Debug)]
-enum Sink {
-    Stream,
-    Task(oneshot::Sender<Result<TaskInfo>>),
-}
+/// How long vCenter holds a poll when nothing changes. It is also what keeps the session alive, and what notices that a vCenter
+/// answers no more.
+const POLL: Duration = Duration::from_secs(45);
 
-/// How long vCenter holds a poll when nothing changes. It is also what keeps the session alive.
-const POLL: Duration = Duration::from_mins(5);
+const TASKS: WatchId = WatchId(0);
 
 impl Collector {
+    /// The watch on the tasks that are tracked.
+    pub const TASKS: WatchId = TASKS;
+
     /// Starts the loop. It logs in by itself when there is something to watch.
     #[must_use]
     pub fn start(client: Client) -> (Self, Updates) {
         let (commands, orders) = mpsc::unbounded_channel();
         // A reader that falls behind holds the loop back, and vCenter collects the changes meanwhile.
         let (events, updates) = mpsc::channel(16);
-        tokio::spawn(run::run(client.clone(), orders, events));
-        (Self { client, commands, next: AtomicU64::new(0) }, Updates(updates))
+        let (stop, stopped) = watch::channel(());
+        tokio::spawn(run::run(client.clone(), orders, events, stopped));
+        (Self { client, commands, stop, next: AtomicU64::new(TASKS.0 + 1) }, Updates(updates))
     }
 
     /// Adds a watch. Its objects come through the stream, then [`Update::Synced`].
     pub fn watch(&self, watch: Watch) -> WatchId {
-        let id = self.id();
-        self.send(Command::Watch(id, watch, Sink::Stream));
+        let id = WatchId(self.next.fetch_add(1, Ordering::Relaxed));
+        self.send(Command::Watch(id, watch));
         id
     }
 
@@ -170,12 +183,17 @@ impl Collector {
         self.send(Command::Unwatch(id));
     }
 
+    /// Has the stream tell of a task, under [`Collector::TASKS`]: its progress and its end, each with all of its `info`, in order with
+    /// everything else. A task that vCenter doesn't know, or no longer, is told to be [`Update::Gone`]. After either, nothing
+    /// more is told of it. All tasks share one list in vCenter, and those that come at once are put there with one call.
+    pub fn track(&self, task: &TaskRef) {
+        self.send(Command::Track(task.clone(), Listener::Stream));
+    }
+
     /// Waits for the end of a task: its info, or [`Error::Task`] with the fault it failed with.
     pub async fn follow(&self, task: &TaskRef) -> Result<TaskInfo> {
         let (done, end) = oneshot::channel();
-        let properties = vec![PropertySpec::of(&[&props::task::INFO])];
-        let watch = Watch { scope: Scope::Object(task.reference().clone()), properties };
-        self.send(Command::Watch(self.id(), watch, Sink::Task(done)));
+        self.send(Command::Track(task.clone(), Listener::End(done)));
         end.await.unwrap_or(Err(Error::CollectorEnded))
     }
 
@@ -184,8 +202,12 @@ impl Collector {
         self.client.call(&CancelTask { this: task.clone() }).await
     }
 
-    fn id(&self) -> WatchId {
-        WatchId(self.next.fetch_add(1, Ordering::Relaxed))
+    /// Ends the loop and the stream, and returns when that is done: from then on it neither calls vCenter nor logs in. What it had set
+    /// up in vCenter is removed, if vCenter answers within a few seconds.
+    pub async fn stop(&self) {
+        // It may have ended by itself, with the stream.
+        let _ = self.stop.send(());
+        self.commands.closed().await;
     }
 
     fn send(&self, command: Command) {
@@ -196,11 +218,11 @@ impl Collector {
 
 impl Watch {
     /// The filter for vCenter. A container needs its view.
-    fn filter(&self, view: Option<&ContainerViewRef>) -> PropertyFilterSpec {
+    fn filter(&self, view: Option<&ManagedObjectReference>) -> PropertyFilterSpec {
         let object = match (&self.scope, view) {
             (Scope::Object(object), _) => ObjectSpec { obj: object.clone(), skip: None, select_set: Vec::new() },
             (Scope::Listed { by, path }, _) => through(by, path),
-            (Scope::Container { .. }, Some(view)) => through(view.reference(), "view"),
+            (Scope::Container { .. }, Some(view)) => through(view, "view"),
             (Scope::Container { root, .. }, None) => ObjectSpec { obj: root.clone(), ..ObjectSpec::default() },
         };
         PropertyFilterSpec {

@@ -1,146 +1,179 @@
-//! One watch of the loop: what has been said of it, and to whom.
+//! One watch of the loop: how far it is set up, and what has been said of it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use super::{Scope, Sink, Update, Watch, WatchId, known::Known};
+use tokio::time::Instant;
+
+use super::{Update, WatchId, known::Known};
 use crate::{
-    Error, Result,
-    enums::{ObjectUpdateKind, TaskInfoState},
+    Error,
+    enums::ObjectUpdateKind,
     faults::ManagedObjectNotFound,
-    props,
-    refs::{ContainerViewRef, PropertyFilterRef},
-    types::{MissingObject, ObjectUpdate, PropertyFilterUpdate, TaskInfo},
+    refs::{PropertyFilterRef, ViewRef},
+    types::{MissingObject, PropertyFilterUpdate},
 };
 
+/// How long to wait before a watch that can't be set up is tried again, at first and in the end.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
 pub(super) struct Watched {
-    id: WatchId,
-    pub watch: Watch,
-    /// Who is told. None any more, once the task that was waited for has ended.
-    sink: Option<Sink>,
-    known: Known,
+    pub id: WatchId,
+    pub known: Known,
+    progress: Progress,
     /// What stands for the watch in vCenter, in this session.
-    pub installed: Option<Installed>,
+    installed: Option<Installed>,
+    retry: Retry,
+}
+
+/// How much of what a watch sees has been said.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// Nothing yet: it isn't set up.
+    None,
+    /// It is set up. An answer of which the rest is still to come began before that, and need not speak of it.
+    SetUp,
+    /// The answer under way began after it was set up, and has all of it.
+    InAnswer,
+    Synced,
 }
 
 pub(super) struct Installed {
     pub filter: PropertyFilterRef,
-    pub view: Option<ContainerViewRef>,
+    pub view: Option<ViewRef>,
+}
+
+struct Retry {
+    at: Instant,
+    pause: Duration,
+    /// Why it could not be set up, as it was last said.
+    said: Option<String>,
+}
+
+impl Retry {
+    fn at_once() -> Self {
+        Self { at: Instant::now(), pause: FIRST_PAUSE, said: None }
+    }
 }
 
 impl Watched {
-    pub(super) fn new(id: WatchId, watch: Watch, sink: Sink) -> Self {
-        Self { id, watch, sink: Some(sink), known: Known::default(), installed: None }
+    pub(super) fn new(id: WatchId) -> Self {
+        let progress = Progress::None;
+        Self { id, known: Known::default(), progress, installed: None, retry: Retry::at_once() }
     }
 
-    /// The watch is about to be set up anew, and everything to be reported from the beginning.
-    pub(super) fn begin(&mut self) {
+    /// The session is over, and what was set up in it.
+    pub(super) fn reset(&mut self) {
+        *self = Self { known: std::mem::take(&mut self.known), ..Self::new(self.id) };
+    }
+
+    /// When it is to be set up, unless it is.
+    pub(super) fn due(&self) -> Option<Instant> {
+        (self.progress == Progress::None).then_some(self.retry.at)
+    }
+
+    /// When it may be set up.
+    pub(super) fn retry_at(&self) -> Instant {
+        self.retry.at
+    }
+
+    /// Puts its set-up off, if it is not put off already.
+    pub(super) fn gather(&mut self, until: Instant) {
+        self.retry.at = self.retry.at.max(until);
+    }
+
+    /// It is set up in vCenter, where there is anything to set up, and everything is about to be reported from the beginning.
+    pub(super) fn set_up(&mut self, installed: Option<Installed>) {
         self.known.begin();
-        self.installed = None;
+        self.installed = installed;
+        self.progress = Progress::SetUp;
     }
 
-    /// Whether nobody is there to be told any more.
-    pub(super) fn is_finished(&self) -> bool {
-        self.sink.is_none()
+    /// It can't be set up, or works no more. Nothing is known to be gone by that. Returns what to say of it, unless it was said
+    /// before.
+    pub(super) fn fail(&mut self, error: Error) -> Option<Update> {
+        let Retry { pause, said, .. } = &self.retry;
+        let why = error.to_string();
+        let is_news = said.as_ref() != Some(&why);
+        let at = Instant::now() + *pause;
+        self.retry = Retry { at, pause: (*pause * 2).min(LONGEST_PAUSE), said: Some(why) };
+        self.progress = Progress::None;
+        is_news.then(|| Update::Failed { watch: self.id, error: Arc::new(error) })
+    }
+
+    pub(super) fn is_installed(&self) -> bool {
+        self.installed.is_some()
+    }
+
+    /// Hands over what stands for it in vCenter, to be removed.
+    pub(super) fn take_installed(&mut self) -> Option<Installed> {
+        self.installed.take()
+    }
+
+    pub(super) fn is_of(&self, filter: &PropertyFilterRef) -> bool {
+        self.installed.as_ref().is_some_and(|installed| installed.filter == *filter)
+    }
+
+    /// Whether vCenter has something to say of it without any change.
+    pub(super) fn is_behind(&self) -> bool {
+        matches!(self.progress, Progress::SetUp | Progress::InAnswer)
+    }
+
+    /// vCenter is asked, and its answer will speak of all that is set up by now.
+    pub(super) fn begin_answer(&mut self) {
+        if self.progress == Progress::SetUp {
+            self.progress = Progress::InAnswer;
+        }
     }
 
     /// Turns what vCenter says of the watch into news.
     pub(super) fn take_up(&mut self, filter: PropertyFilterUpdate, updates: &mut Vec<Update>) {
+        let watch = self.id;
         for mut update in filter.object_set {
             if update.kind == ObjectUpdateKind::Leave {
                 if self.known.remove(&update.obj) {
-                    self.tell(Update::Gone { watch: self.id, object: update.obj }, updates);
+                    updates.push(Update::Gone { watch, object: update.obj });
                 }
             } else if self.known.news(&mut update) {
-                self.tell(Update::Changed { watch: self.id, update }, updates);
+                updates.push(Update::Changed { watch, update });
             }
         }
         for missing in filter.missing_set {
-            self.take_up_missing(missing, updates);
+            updates.extend(self.take_up_missing(missing));
         }
     }
 
-    fn take_up_missing(&mut self, missing: MissingObject, updates: &mut Vec<Update>) {
-        let was_known = self.known.remove(&missing.obj);
+    fn take_up_missing(&mut self, missing: MissingObject) -> Option<Update> {
+        let watch = self.id;
         if !missing.fault.fault.is::<ManagedObjectNotFound>() {
-            self.tell(Update::Missing { watch: self.id, missing }, updates);
-        } else if was_known {
-            self.tell(Update::Gone { watch: self.id, object: missing.obj }, updates);
+            // It is there all the same, and all of it is news when it can be read.
+            self.known.forget_values(&missing.obj);
+            return Some(Update::Missing { watch, missing });
         }
+        let was_known = self.known.remove(&missing.obj);
+        was_known.then_some(Update::Gone { watch, object: missing.obj })
     }
 
-    /// vCenter has said all that it has to say for now.
-    pub(super) fn complete(&mut self, updates: &mut Vec<Update>) {
-        let Some(gone) = self.known.complete() else { return };
-        for object in gone {
-            self.tell(Update::Gone { watch: self.id, object }, updates);
+    /// An answer is over. If it had all that the watch sees, the watch is whole, and what the answer didn't speak of is gone.
+    pub(super) fn end_answer(&mut self, updates: &mut Vec<Update>) {
+        if self.progress != Progress::InAnswer {
+            return;
         }
-        if let (Scope::Object(object), true) = (&self.watch.scope, self.known.is_empty()) {
-            // A task that isn't there will never end.
-            let object = object.clone();
-            self.tell_task(Update::Gone { watch: self.id, object });
-        }
-        self.tell(Update::Synced { watch: self.id }, updates);
-    }
-
-    /// The watch can't be set up.
-    pub(super) fn fail(&mut self, error: Error, updates: &mut Vec<Update>) {
-        for object in self.known.clear() {
-            self.tell(Update::Gone { watch: self.id, object }, updates);
-        }
-        self.tell(Update::Failed { watch: self.id, error: Arc::new(error) }, updates);
-    }
-
-    /// Passes an update to whoever asked for the watch.
-    fn tell(&mut self, update: Update, updates: &mut Vec<Update>) {
-        match self.sink {
-            Some(Sink::Stream) => updates.push(update),
-            Some(Sink::Task(_)) => self.tell_task(update),
-            None => {}
-        }
-    }
-
-    /// Tells whoever waits for a task how it ended, if the update says that it has.
-    fn tell_task(&mut self, update: Update) {
-        if matches!(self.sink, Some(Sink::Task(_)))
-            && let Some(outcome) = task_outcome(update)
-            && let Some(Sink::Task(done)) = self.sink.take()
-        {
-            // Nobody waits any more if the caller gave up.
-            let _ = done.send(outcome);
-        }
-    }
-}
-
-/// How a task ended, if the update says that it has.
-fn task_outcome(update: Update) -> Option<Result<TaskInfo>> {
-    match update {
-        Update::Changed { mut update, .. } => match info(&mut update) {
-            Ok(info) => info.and_then(ended),
-            Err(error) => Some(Err(error)),
-        },
-        Update::Gone { object, .. } => Some(Err(Error::TaskGone { task: object })),
-        Update::Missing { missing, .. } => Some(Err(missing.fault.into())),
-        Update::Failed { error, .. } => Some(Err(Arc::try_unwrap(error).unwrap_or(Error::CollectorEnded))),
-        Update::Synced { .. } => None,
-    }
-}
-
-fn info(update: &mut ObjectUpdate) -> Result<Option<TaskInfo>> {
-    Ok(update.take(props::task::INFO)?.flatten())
-}
-
-fn ended(info: TaskInfo) -> Option<Result<TaskInfo>> {
-    match info.state {
-        TaskInfoState::Success => Some(Ok(info)),
-        TaskInfoState::Error => Some(Err(info.error.unwrap_or_default().into())),
-        _ => None,
+        let watch = self.id;
+        updates.extend(self.known.complete().into_iter().map(|object| Update::Gone { watch, object }));
+        updates.push(Update::Synced { watch });
+        self.progress = Progress::Synced;
+        self.retry = Retry::at_once();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Fault, LocalizedMethodFault, ManagedObjectReference, faults::NoPermission};
+    use crate::{
+        Fault, LocalizedMethodFault, ManagedObjectReference, client::TransportError, faults::NoPermission,
+        types::ObjectUpdate,
+    };
 
     fn object(name: &str) -> ManagedObjectReference {
         ManagedObjectReference::new("VirtualMachine", name)
@@ -150,19 +183,30 @@ mod tests {
         MissingObject { obj: object(name), fault: LocalizedMethodFault { fault, localized_message: None } }
     }
 
+    fn entering(names: &[&str]) -> PropertyFilterUpdate {
+        let enter =
+            |name: &&str| ObjectUpdate { obj: object(name), kind: ObjectUpdateKind::Enter, ..ObjectUpdate::default() };
+        PropertyFilterUpdate { object_set: names.iter().map(enter).collect(), ..PropertyFilterUpdate::default() }
+    }
+
+    fn installed() -> Installed {
+        Installed { filter: PropertyFilterRef::new("filter-1"), view: None }
+    }
+
+    fn broken(reason: &str) -> Error {
+        TransportError::Broken { endpoint: "vc".to_owned(), reason: reason.to_owned() }.into()
+    }
+
     #[test]
     fn an_object_that_can_not_be_read_is_told_with_its_reason_and_one_that_is_no_more_is_gone() {
-        let watch = Watch { scope: Scope::Object(object("vm-1")), properties: Vec::new() };
-        let mut watched = Watched::new(WatchId(7), watch, Sink::Stream);
-        let enter = |name| ObjectUpdate { obj: object(name), kind: ObjectUpdateKind::Enter, ..ObjectUpdate::default() };
+        let mut watched = Watched::new(WatchId(7));
         let filter = PropertyFilterUpdate {
-            object_set: vec![enter("vm-1"), enter("vm-2")],
             missing_set: vec![
                 missing("vm-1", Fault::new(NoPermission::default())),
                 missing("vm-2", Fault::new(ManagedObjectNotFound::default())),
                 missing("vm-3", Fault::new(ManagedObjectNotFound::default())),
             ],
-            ..PropertyFilterUpdate::default()
+            ..entering(&["vm-1", "vm-2"])
         };
         let mut updates = Vec::new();
         watched.take_up(filter, &mut updates);
@@ -177,5 +221,55 @@ mod tests {
         };
         assert!(missing.obj == object("vm-1") && missing.fault.fault.is::<NoPermission>());
         assert_eq!(*gone, object("vm-2"), "what was never told isn't told to be gone");
+    }
+
+    #[test]
+    fn a_failure_says_why_when_that_is_news_and_never_that_anything_is_gone() {
+        let mut watched = Watched::new(WatchId(7));
+        watched.set_up(Some(installed()));
+        watched.begin_answer();
+        let mut updates = Vec::new();
+        watched.take_up(entering(&["stays", "goes"]), &mut updates);
+        watched.end_answer(&mut updates);
+        assert!(matches!(updates[..], [Update::Changed { .. }, Update::Changed { .. }, Update::Synced { .. }]));
+
+        watched.reset();
+        assert!(matches!(watched.fail(broken("a")), Some(Update::Failed { .. })));
+        assert!(watched.fail(broken("a")).is_none(), "it was said");
+        assert!(watched.fail(broken("b")).is_some(), "something else is in the way");
+
+        watched.set_up(Some(installed()));
+        watched.begin_answer();
+        updates.clear();
+        watched.take_up(entering(&["stays"]), &mut updates);
+        watched.end_answer(&mut updates);
+        let [Update::Gone { object: gone, .. }, Update::Synced { .. }] = &updates[..] else { panic!("{updates:?}") };
+        assert_eq!(*gone, object("goes"), "what is seen to be missing is gone, after all the rest");
+        assert!(watched.fail(broken("b")).is_some(), "after it has worked, the same failure is another");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pauses_between_attempts_grow_up_to_half_a_minute() {
+        let mut watched = Watched::new(WatchId(7));
+        let pauses: Vec<_> = (0..9)
+            .map(|_| {
+                watched.fail(broken("a"));
+                watched.due().unwrap() - Instant::now()
+            })
+            .collect();
+        assert_eq!(pauses[..3], [500, 1000, 2000].map(Duration::from_millis));
+        assert_eq!(pauses[8], Duration::from_secs(30));
+    }
+
+    #[test]
+    fn the_rest_of_an_answer_that_began_before_the_watch_does_not_make_it_whole() {
+        let mut watched = Watched::new(WatchId(7));
+        let mut updates = Vec::new();
+        watched.set_up(Some(installed()));
+        watched.end_answer(&mut updates);
+        assert!(updates.is_empty() && watched.is_behind(), "the answer under way was cut before");
+        watched.begin_answer();
+        watched.end_answer(&mut updates);
+        assert!(matches!(updates[..], [Update::Synced { .. }]) && !watched.is_behind());
     }
 }

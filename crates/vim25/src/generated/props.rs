@@ -251,6 +251,10 @@ pub mod virtual_machine {
     pub const CONFIG_HARDWARE_NUM_CPU: Property<VirtualMachineRef, i32> = Property::new("config.hardware.numCPU");
     pub const CONFIG_HARDWARE_NUM_CORES_PER_SOCKET: Property<VirtualMachineRef, i32> =
         Property::new("config.hardware.numCoresPerSocket");
+    pub const CONFIG_HOT_PLUG_MEMORY_INCREMENT_SIZE: Property<VirtualMachineRef, i64> =
+        Property::new("config.hotPlugMemoryIncrementSize");
+    pub const CONFIG_HOT_PLUG_MEMORY_LIMIT: Property<VirtualMachineRef, i64> =
+        Property::new("config.hotPlugMemoryLimit");
     pub const CONFIG_INSTANCE_UUID: Property<VirtualMachineRef, String> = Property::new("config.instanceUuid");
     pub const CONFIG_MANAGED_BY: Property<VirtualMachineRef, ManagedByInfo> = Property::new("config.managedBy");
     pub const CONFIG_MEMORY_ALLOCATION: Property<VirtualMachineRef, ResourceAllocationInfo> =
@@ -259,6 +263,7 @@ pub mod virtual_machine {
         Property::new("config.memoryHotAddEnabled");
     pub const CONFIG_TEMPLATE: Property<VirtualMachineRef, bool> = Property::new("config.template");
     pub const CONFIG_UUID: Property<VirtualMachineRef, String> = Property::new("config.uuid");
+    pub const CONFIG_V_APP_CONFIG: Property<VirtualMachineRef, VmConfigInfo> = Property::new("config.vAppConfig");
     pub const CONFIG_VERSION: Property<VirtualMachineRef, String> = Property::new("config.version");
     pub const DATASTORE: Property<VirtualMachineRef, Vec<DatastoreRef>> = Property::new("datastore");
     pub const DISABLED_METHOD: Property<VirtualMachineRef, Vec<String>> = Property::new("disabledMethod");

@@ -420,6 +420,7 @@ pub(crate) static ENTRIES: &[(&str, Entry)] = &[
     ("VirtualWDT", Entry::Object(read_object::<VirtualWDT>)),
     ("VmConfigFault", Entry::Object(read_object::<VmConfigFault>)),
     ("VmConfigIncompatibleForFaultTolerance", Entry::Object(read_object::<VmConfigIncompatibleForFaultTolerance>)),
+    ("VmConfigInfo", Entry::Object(read_object::<VmConfigInfo>)),
     ("VmConfigSpec", Entry::Object(read_object::<VmConfigSpec>)),
     ("VmFaultToleranceIssue", Entry::Object(read_object::<VmFaultToleranceIssue>)),
     ("VmLimitLicense", Entry::Object(read_object::<VmLimitLicense>)),

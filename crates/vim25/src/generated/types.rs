@@ -980,6 +980,28 @@ data_object!(VAppPropertySpec: ArrayUpdateSpec, "VAppPropertySpec", {
 });
 
 #[derive(Debug, Clone, PartialEq, Default)]
+pub struct VmConfigInfo {
+    pub product: Vec<VAppProductInfo>,
+    pub property: Vec<VAppPropertyInfo>,
+    pub ip_assignment: VAppIPAssignmentInfo,
+    pub eula: Vec<String>,
+    pub ovf_section: Vec<VAppOvfSectionInfo>,
+    pub ovf_environment_transport: Vec<String>,
+    pub install_boot_required: bool,
+    pub install_boot_stop_delay: i32,
+}
+data_object!(VmConfigInfo, "VmConfigInfo", {
+    product "product",
+    property "property",
+    ip_assignment "ipAssignment",
+    eula "eula",
+    ovf_section "ovfSection",
+    ovf_environment_transport "ovfEnvironmentTransport",
+    install_boot_required "installBootRequired",
+    install_boot_stop_delay "installBootStopDelay",
+});
+
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct VmConfigSpec {
     pub product: Vec<VAppProductSpec>,
     pub property: Vec<VAppPropertySpec>,

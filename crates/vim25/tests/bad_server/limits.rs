@@ -12,7 +12,7 @@ use super::{
     beneath, client, failure,
     server::{Reply, Request, Server, head},
     settings, time,
-    vcenter::{VCenter, content, now},
+    vcenter::{VCenter, content, now, result},
 };
 
 const XML: &str = "text/xml; charset=utf-8";
@@ -148,6 +148,22 @@ async fn a_long_poll_may_take_longer_than_other_calls() {
     let client = client(&vcenter, hasty());
     patient(&client, LONG).await.unwrap();
     assert_timeout(&failure(&client).await);
+}
+
+#[tokio::test]
+async fn pages_without_an_end_are_read_up_to_a_limit() {
+    let vcenter = VCenter::default();
+    let server = Server::start(None, move |request| {
+        let page = |method| result(method, "<token>more</token>", &[]);
+        std::future::ready(match () {
+            () if request.calls("RetrievePropertiesEx") => page("RetrievePropertiesEx"),
+            () if request.calls("ContinueRetrievePropertiesEx") => page("ContinueRetrievePropertiesEx"),
+            () => vcenter.answer(&request),
+        })
+    })
+    .await;
+    let error = client(&server, settings()).retrieve(Vec::new()).await.unwrap_err();
+    assert!(matches!(error, Error::TooManyObjects { pages: 1000, .. }), "{error:?}");
 }
 
 #[tokio::test]

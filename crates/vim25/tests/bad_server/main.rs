@@ -3,6 +3,7 @@
 
 mod answers;
 mod certificates;
+mod collector;
 mod limits;
 mod server;
 mod session;

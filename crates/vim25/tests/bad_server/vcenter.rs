@@ -12,6 +12,7 @@ pub(crate) struct VCenter(Arc<Mutex<State>>);
 struct State {
     password: Option<String>,
     logins: usize,
+    logouts: usize,
     session: Option<String>,
 }
 
@@ -25,6 +26,11 @@ impl VCenter {
     /// How many logins have been tried.
     pub(crate) fn logins(&self) -> usize {
         self.change(|state| state.logins)
+    }
+
+    /// How many sessions have been ended by their users.
+    pub(crate) fn logouts(&self) -> usize {
+        self.change(|state| state.logouts)
     }
 
     /// Forgets the session.
@@ -42,6 +48,11 @@ impl VCenter {
             }
             if state.session.is_none() || state.session != request.cookie {
                 return fault("NotAuthenticated", "The session is not authenticated.");
+            }
+            if request.calls("Logout") {
+                state.logouts += 1;
+                state.session = None;
+                return nothing("Logout");
             }
             now()
         })
@@ -100,7 +111,13 @@ pub(crate) fn envelope(body: &str) -> String {
     )
 }
 
-fn result(method: &str, value: &str, headers: &[&str]) -> Reply {
+/// The answer of a method without a result.
+pub(crate) fn nothing(method: &str) -> Reply {
+    let xml = format!("<{method}Response xmlns=\"urn:vim25\"/>");
+    Reply::new("200 OK", "text/xml; charset=utf-8", &[], envelope(&xml))
+}
+
+pub(crate) fn result(method: &str, value: &str, headers: &[&str]) -> Reply {
     let xml = format!("<{method}Response xmlns=\"urn:vim25\"><returnval>{value}</returnval></{method}Response>");
     Reply::new("200 OK", "text/xml; charset=utf-8", headers, envelope(&xml))
 }
