@@ -76,8 +76,8 @@ pub struct HostInfoStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub free_mem: Option<i64>,
-    /// When the use that freeCPU and freeMem show was written: a figure that moves by more than 5% of the whole is written at
-    /// once, any other a minute after the last.
+    /// When freeCPU and freeMem were written. vCenter is asked for the use once a minute; a figure that has moved by more than 5%
+    /// of the whole is written then, any other ten minutes after the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub figures_time: Option<Time>,

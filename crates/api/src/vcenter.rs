@@ -189,11 +189,15 @@ pub struct VCenterStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub under_way: Option<i64>,
+    /// What keeps Drover from cloning and destroying in it, as `drover release` takes it. The condition `SafetyHold` says what happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub incident: Option<String>,
     /// The generation of the spec that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub observed_generation: Option<i64>,
-    /// Connected and Authorized.
+    /// Connected, Authorized and `SafetyHold`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

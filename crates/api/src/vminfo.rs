@@ -136,8 +136,8 @@ pub struct VMInfoStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub mem_use: Option<i64>,
-    /// When cpuUse and memUse were written: a figure that moves by more than 5% of the whole is written at once, any other a
-    /// minute after the last.
+    /// When cpuUse and memUse were written. vCenter is asked for them once a minute; a figure that has moved by more than 5% of the
+    /// whole is written then, any other ten minutes after the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub figures_time: Option<Time>,

@@ -162,6 +162,14 @@ impl<G: Ord + Clone, K: Ord + Clone, H: Ord + Clone> Budget<G, K, H> {
         lanes.map(|lane| lane.by_arrival.len()).sum::<usize>() + under_way.count()
     }
 
+    /// A group's operations that load a host, those under way included, each with its host.
+    pub fn on_hosts<'a>(&'a self, group: &'a G) -> impl Iterator<Item = (&'a K, &'a H)> {
+        let places = self.lines.get(group).into_iter().flat_map(|line| &line.places);
+        let queued = places.filter_map(|(operation, place)| Some((operation, place.host.as_ref()?)));
+        let under_way = self.under_way.values().filter(move |other| other.group == *group);
+        queued.chain(under_way.filter_map(|other| Some((&other.operation, other.host.as_ref()?))))
+    }
+
     /// How many operations wait.
     #[must_use]
     pub fn queued(&self) -> usize {

@@ -58,6 +58,7 @@ impl Desired {
                 DeletionWord::PowerOff => DeletionPolicy::PowerOff,
                 DeletionWord::Retain => DeletionPolicy::Retain,
             }),
+            lost_after: Some(seconds("lostAfterSeconds", spec.lost_after_seconds)?).filter(|after| !after.is_zero()),
             paused: spec.paused,
         })
     }

@@ -46,6 +46,7 @@ impl Foreseen<'_> {
         match action {
             Action::CreateFolder => self.observed.folder = Folder::Empty,
             Action::DestroyFolder => self.observed.folder = Folder::Absent,
+            Action::DestroyLeftFolder(folder) => self.observed.left_folders.retain(|left| left != folder),
             Action::Clone(slot) => {
                 let member = self.clone_into(*slot);
                 self.observed.members.push(member);
@@ -57,6 +58,7 @@ impl Foreseen<'_> {
             Action::Reconfigure(id, hardware) => self.change(id, |member| member.hardware = *hardware),
             Action::Rename(id, name) => self.change(id, |member| member.name.clone_from(name)),
             Action::MoveIntoFolder(id) => self.change(id, |member| member.in_folder = true),
+            Action::Mark(id, _) => self.observed.unmarked.retain(|_, unmarked| unmarked != id),
             Action::Destroy(id) => {
                 self.observed.members.retain(|member| member.id != *id);
                 let others: BTreeSet<_> = self.observed.members.iter().map(|member| &member.id).collect();
@@ -95,7 +97,9 @@ impl Foreseen<'_> {
             in_folder: true,
             hardware: self.desired.hardware,
             hot_add: HotAdd::default(),
+            refused: None,
             power,
+            unreachable_since: None,
             ready_since: (power == Power::On).then_some(self.now),
             guest_answers: false,
             shutdown_since: None,

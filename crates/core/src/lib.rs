@@ -6,6 +6,7 @@
 //! that comes in as arguments, so that thousands of histories can be played through it in a test.
 
 pub mod backoff;
+pub mod brake;
 pub mod budget;
 pub mod conditions;
 pub mod desired;
@@ -14,11 +15,15 @@ pub mod figures;
 pub mod forecast;
 pub mod group;
 pub mod home;
+pub mod identity;
 pub mod names;
 pub mod news;
+pub mod placement;
 pub mod plan;
 pub mod progress;
 pub mod reasons;
+pub mod record;
+pub mod roll;
 pub mod shell;
 pub mod verdict;
 

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::record::Incarnation;
+
 /// The longest name that vCenter takes.
 pub const LONGEST: usize = 80;
 
@@ -24,6 +26,17 @@ pub fn member(group: &str, uid: &str, slot: Slot) -> String {
     let letters = letters(hash(&[uid, "/", &slot.to_string()]));
     let tail = format!("-replica-{letters}");
     format!("{}{tail}", shortened(group, LONGEST - tail.len()))
+}
+
+/// The instance UUID of the VM that is a slot's in an incarnation: whoever asks for it asks for the same, and no other VM has it.
+#[must_use]
+pub fn instance(uid: &str, slot: Slot, incarnation: Incarnation) -> String {
+    let half = |part: &str| hash(&[part, "/", uid, "/", &slot.to_string(), "/", &incarnation.to_string()]);
+    // A UUID says which kind it is: version 8, of a maker's own devising, variant 1.
+    let high = half("high") & 0xffff_ffff_ffff_0fff | 0x8000;
+    let low = half("low") & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000;
+    let (first, second, third) = (high >> 32, (high >> 16) & 0xffff, high & 0xffff);
+    format!("{first:08x}-{second:04x}-{third:04x}-{:04x}-{:012x}", low >> 48, low & 0xffff_ffff_ffff)
 }
 
 /// The name of a group's folder: `<namespace>.<name>`. A namespace has no dot, so no two groups share one.
@@ -49,7 +62,7 @@ fn shortened(text: &str, longest: usize) -> String {
 }
 
 /// Eight letters for a number: enough that the members of a group, and groups cut to one length, don't meet.
-fn letters(mut number: u64) -> String {
+pub(crate) fn letters(mut number: u64) -> String {
     let letter = |_| {
         // The remainder is below 26.
         let letter = b'a' + u8::try_from(number % 26).unwrap_or(0);
@@ -89,6 +102,19 @@ mod tests {
         let uids: Vec<_> = (0..10).map(|n| format!("{UID}-{n}")).collect();
         let names = uids.iter().flat_map(|uid| (0..10_000).map(move |slot| member("g", uid, Slot(slot))));
         assert_eq!(names.collect::<HashSet<_>>().len(), 100_000);
+    }
+
+    #[test]
+    fn every_vm_that_a_group_ever_has_is_given_a_uuid_of_its_own() {
+        assert_eq!(instance(UID, Slot(0), Incarnation(1)), instance(UID, Slot(0), Incarnation(1)));
+        let all = (0..100).flat_map(|slot| (0..100).map(move |number| instance(UID, Slot(slot), Incarnation(number))));
+        let all: HashSet<_> = all.collect();
+        assert_eq!(all.len(), 10_000);
+        for uuid in all {
+            let parts: Vec<_> = uuid.split('-').map(str::len).collect();
+            assert_eq!(parts, [8, 4, 4, 4, 12], "{uuid}");
+            assert!(uuid.as_bytes()[14] == b'8' && b"89ab".contains(&uuid.as_bytes()[19]), "{uuid}");
+        }
     }
 
     #[test]

@@ -7,10 +7,13 @@ use std::{
 
 use crate::{
     Action, Plan, Subject, Verdict,
-    group::{Desired, Member, Observed, Power},
+    group::{Desired, Lookalikes, Member, Observed, Power},
     names,
     reasons::Reason,
 };
+
+/// What is one piece of news for as long as it lasts, however its words change.
+const LASTING: [Reason; 3] = [Reason::VCenterAway, Reason::SafetyHold, Reason::VMsMissing];
 
 /// Something to tell of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +33,8 @@ pub struct Told {
     /// Whether the group has been as declared at this generation. What is not so after that was changed in vCenter.
     was_settled: bool,
     topics: BTreeSet<String>,
+    /// The VMs that aren't the group's and look like it, which are told of once.
+    lookalikes: BTreeSet<String>,
 }
 
 /// What news are made from.
@@ -47,13 +52,19 @@ pub struct Facts<'a> {
     pub plan: &'a Plan,
     /// What is said of it.
     pub verdict: &'a Verdict,
+    /// Why it was stalled when that was last written, if it was.
+    pub stalled_before: Option<&'a str>,
 }
 
 impl Told {
     /// What is new. A group that settles may hear of everything again.
     pub fn news(&mut self, facts: &Facts<'_>) -> Vec<News> {
         if self.generation != facts.generation {
-            *self = Self { generation: facts.generation, ..Self::default() };
+            // What is so in vCenter is no news for another spec.
+            let lookalikes = std::mem::take(&mut self.lookalikes);
+            let mut topics = std::mem::take(&mut self.topics);
+            topics.retain(|topic| LASTING.iter().any(|reason| reason.word() == topic));
+            *self = Self { generation: facts.generation, lookalikes, topics, was_settled: false };
         }
         self.was_settled |= facts.was_settled;
         let mut news = Vec::new();
@@ -63,7 +74,11 @@ impl Told {
             } else {
                 self.tell_of_work(facts, &mut news);
             }
+            self.tell_of_lookalikes(observed, &mut news);
         }
+        // What was told by another operator, before this one was started.
+        let lasts = LASTING.iter().map(|reason| reason.word()).find(|word| Some(*word) == facts.stalled_before);
+        self.topics.extend(lasts.map(ToOwned::to_owned));
         self.tell_of_obstacles(facts.verdict, &mut news);
         let settled = facts.verdict.conditions[0].reason == Reason::AsDeclared;
         if settled && (!facts.was_settled || !self.topics.is_empty()) {
@@ -79,6 +94,8 @@ impl Told {
         for action in &facts.plan.actions {
             let message = match action.subject() {
                 Subject::Folder => "the group's folder is gone: making it again".to_owned(),
+                // It was left by what the spec says.
+                Subject::LeftFolder(_) => continue,
                 Subject::Slot(slot) => {
                     format!(
                         "{} is gone: cloning it again",
@@ -92,6 +109,28 @@ impl Told {
             };
             if self.topics.insert(format!("drift {:?}", action.subject())) {
                 news.push(normal("Drift", message));
+            }
+        }
+    }
+
+    /// VMs that somebody might take for the group's, and Drover doesn't.
+    fn tell_of_lookalikes(&mut self, observed: &Observed, news: &mut Vec<News>) {
+        let Lookalikes { copies, returned } = &observed.lookalikes;
+        let copies = copies
+            .iter()
+            .map(|name| ("CopyFound", name, "is a copy of a member, with its marker: Drover leaves it alone"));
+        let returned = returned.iter().map(|name| {
+            (
+                "VMReturned",
+                name,
+                "was a member, and came back after it was given up: Drover leaves it alone; keep it or delete it",
+            )
+        });
+        let found: Vec<_> = copies.chain(returned).collect();
+        self.lookalikes.retain(|told| found.iter().any(|(_, name, _)| *name == told));
+        for (reason, name, what) in found {
+            if self.lookalikes.insert(name.clone()) {
+                news.push(News { is_warning: true, reason, message: format!("{name} {what}") });
             }
         }
     }
@@ -116,13 +155,12 @@ impl Told {
 
     fn tell_of_obstacles(&mut self, verdict: &Verdict, news: &mut Vec<News>) {
         let stalled = &verdict.conditions[2];
-        // An outage is one piece of news, however its words change.
         let topic = match stalled.reason {
             Reason::NotStalled => {
-                self.topics.remove(Reason::VCenterAway.word());
+                self.topics.retain(|topic| LASTING.iter().all(|reason| reason.word() != topic));
                 return;
             }
-            Reason::VCenterAway => stalled.reason.word().to_owned(),
+            reason if LASTING.contains(&reason) => reason.word().to_owned(),
             _ => format!("{} {}", stalled.reason.word(), stalled.message),
         };
         if self.topics.insert(topic) {
@@ -197,7 +235,9 @@ mod tests {
             in_folder: true,
             hardware: Hardware { cpus, memory_mib: 1024 },
             hot_add: HotAdd::default(),
+            refused: None,
             power,
+            unreachable_since: None,
             ready_since: None,
             guest_answers: false,
             shutdown_since: None,
@@ -216,10 +256,18 @@ mod tests {
     ) -> Vec<String> {
         let desired = desired();
         let settled = actions.is_empty() && *trouble == Trouble::None;
-        let plan = Plan { actions, counts: Counts::default(), settled, wake: None };
+        let plan = Plan { actions, counts: Counts::default(), settled, wake: None, given_up: Vec::new() };
         let verdict = verdict(&desired, &plan, trouble);
         let observed = Some(&Observed { folder: Folder::Occupied, members, ..Observed::default() });
-        let facts = Facts { desired: &desired, generation: 1, was_settled, observed, plan: &plan, verdict: &verdict };
+        let facts = Facts {
+            desired: &desired,
+            generation: 1,
+            was_settled,
+            observed,
+            plan: &plan,
+            verdict: &verdict,
+            stalled_before: None,
+        };
         told.news(&facts).into_iter().map(|news| format!("{} {}", news.reason, news.message)).collect()
     }
 
@@ -249,6 +297,32 @@ mod tests {
         assert!(found(&mut told).is_empty(), "the same drift is told once");
         assert_eq!(tell(&mut told, true, vec![], vec![], &Trouble::None), ["AsDeclared 2 machines as declared"]);
         assert_eq!(found(&mut told), expected, "after it was put right, it is news again");
+    }
+
+    #[test]
+    fn a_copy_is_told_of_once_and_again_when_it_comes_again() {
+        let mut told = Told::default();
+        let desired = desired();
+        let plan = Plan { actions: vec![], counts: Counts::default(), settled: true, wake: None, given_up: Vec::new() };
+        let verdict = verdict(&desired, &plan, &Trouble::None);
+        let mut tell = |copies: &[&str]| {
+            let lookalikes = Lookalikes { copies: copies.iter().map(ToString::to_string).collect(), returned: vec![] };
+            let observed = Some(&Observed { lookalikes, ..Observed::default() });
+            let facts = Facts {
+                desired: &desired,
+                generation: 1,
+                was_settled: true,
+                observed,
+                plan: &plan,
+                verdict: &verdict,
+                stalled_before: None,
+            };
+            told.news(&facts).into_iter().map(|news| news.reason).collect::<Vec<_>>()
+        };
+        assert_eq!(tell(&["/DC0/vm/copy"]), ["CopyFound"]);
+        assert!(tell(&["/DC0/vm/copy"]).is_empty());
+        assert!(tell(&[]).is_empty());
+        assert_eq!(tell(&["/DC0/vm/copy", "/DC0/vm/other"]), ["CopyFound", "CopyFound"]);
     }
 
     #[test]

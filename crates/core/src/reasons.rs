@@ -50,7 +50,7 @@ reasons! {
     NotReadYet,
     /// Drover is logged in, and knows what is in the vCenter.
     LoggedIn,
-    /// vCenter refuses the user or the password. Correct the Secret: before it changes, no login is tried, so that no account locks.
+    /// vCenter refuses the user or the password. Correct the Secret. A login is tried again when the Secret is written and every 15 minutes, never twice in a minute, so that no account locks.
     LoginRefused,
     /// The server's certificate is not trusted. The message says why, and spec.tls is where to trust it.
     Untrusted,
@@ -70,6 +70,12 @@ reasons! {
     Invalid,
     /// Tasks in vCenter fail. Drover tries again, ever more slowly; the message says what failed and why.
     TasksFail,
+    /// VMs are missing without proof that they were destroyed, can't be read, or can't be reached. Drover leaves them alone and keeps their places; the message says which, and what comes next.
+    VMsMissing,
+    /// Too many VMs are missing at once, or would be replaced for no known reason. Nothing is cloned or destroyed until they are back, proved gone, or somebody runs `drover release` with the incident that the message names.
+    SafetyHold,
+    /// No more VMs are missing than may be.
+    NoneMissing,
     /// The group got no further for as long as update.progressDeadlineSeconds says. Drover goes on; see what its machines wait for.
     DeadlineExceeded,
     /// Nothing stands in the way.

@@ -22,6 +22,10 @@ pub enum Trouble {
     Invalid(String),
     /// Tasks fail; the sentences say which and why.
     TasksFail(Vec<String>),
+    /// VMs can't be seen, or not well enough; the sentences say which.
+    Unseen(Vec<String>),
+    /// Nothing is made or destroyed, because too many VMs are missing at once.
+    Stopped(String),
     /// The group got no further for as long as it may take.
     Overdue,
 }
@@ -105,12 +109,17 @@ fn obstacle(desired: &Desired, plan: &Plan, trouble: &Trouble) -> (Reason, Optio
             let seconds = desired.update.progress_deadline.as_secs();
             (Reason::DeadlineExceeded, Some(format!("no progress for {seconds} s: {}", progress(desired, plan))))
         }
-        Trouble::TasksFail(sentences) => {
-            let first = sentences.first().cloned().unwrap_or_default();
-            let more = sentences.len().saturating_sub(1);
-            (Reason::TasksFail, Some(if more > 0 { format!("{first} (and {more} more)") } else { first }))
-        }
+        Trouble::Stopped(why) => (Reason::SafetyHold, Some(why.clone())),
+        Trouble::TasksFail(sentences) => (Reason::TasksFail, Some(summed_up(sentences))),
+        Trouble::Unseen(sentences) => (Reason::VMsMissing, Some(summed_up(sentences))),
     }
+}
+
+/// The first of several sentences, and how many more there are.
+fn summed_up(sentences: &[String]) -> String {
+    let first = sentences.first().cloned().unwrap_or_default();
+    let more = sentences.len().saturating_sub(1);
+    if more > 0 { format!("{first} (and {more} more)") } else { first }
 }
 
 fn progress(desired: &Desired, plan: &Plan) -> String {
@@ -138,7 +147,7 @@ mod tests {
 
     fn plan(settled: bool) -> Plan {
         let counts = Counts { current: 3, ready: 3, available: 2, updated: 3 };
-        Plan { actions: Vec::new(), counts, settled, wake: None }
+        Plan { actions: Vec::new(), counts, settled, wake: None, given_up: Vec::new() }
     }
 
     fn reasons(verdict: &Verdict) -> [(&str, bool, &str); 3] {
@@ -173,6 +182,8 @@ mod tests {
             Trouble::NoVCenter("no VCenter serves this namespace".to_owned()),
             Trouble::Conflict("the folder is another's".to_owned()),
             Trouble::TasksFail(vec!["cloning a: no room".to_owned(), "cloning b: no room".to_owned()]),
+            Trouble::Unseen(vec!["a is missing".to_owned()]),
+            Trouble::Stopped("5 of 5 VMs are missing at once".to_owned()),
             Trouble::Overdue,
         ] {
             let verdict = verdict(&desired(), &plan(false), &trouble);

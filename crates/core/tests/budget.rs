@@ -52,6 +52,20 @@ fn a_host_has_before_it_what_waits_and_what_is_under_way() {
 }
 
 #[test]
+fn a_group_knows_which_hosts_its_own_operations_are_for() {
+    let mut budget = Queue::new(limits(10, 1));
+    for number in 0..4 {
+        budget.enqueue(BIG, ("clone", number), Some(number % 2));
+    }
+    budget.enqueue(BIG, ("power", 9), None);
+    budget.enqueue(SMALL, ("clone", 0), Some(0));
+    assert_eq!(admit_all(&mut budget).len(), 3);
+    let on_hosts: BTreeMap<_, _> = budget.on_hosts(&BIG).collect();
+    let clones = [("clone", 0), ("clone", 1), ("clone", 2), ("clone", 3)];
+    assert_eq!(on_hosts, clones.iter().zip([&0, &1, &0, &1]).collect());
+}
+
+#[test]
 fn what_waits_for_a_host_holds_up_nothing_else_of_its_group() {
     let mut budget = Queue::new(limits(10, 1));
     budget.enqueue(BIG, ("clone", 0), Some(0));

@@ -15,8 +15,12 @@ use serde::{Deserialize, Serialize};
 
 pub use guest::{CloudInit, Guest, SecretKey, Text};
 pub use placement::{CloneMode, CloneOptions, Placement};
-pub use status::{Phase, VmGroupStatus};
+pub use status::{Phase, Record, VmGroupStatus};
 pub use update::{Portion, Round, Strategy, Update};
+
+/// The annotation by which somebody says to go on after an incident: its value is the incident that the status names. On a VCenter it
+/// counts for all its groups.
+pub const RELEASE_ANNOTATION: &str = "vm.codeconnect.vmworld.com/release";
 
 /// A group of virtual machines, cloned from one template and kept as declared.
 #[derive(CustomResource, Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -111,9 +115,19 @@ pub struct VmGroupSpec {
     /// left of it there, by the annotation `vm.codeconnect.vmworld.com/abandon: "true"`.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
+    /// Seconds after which a VM that vCenter no longer shows is given up for lost, and another is made in its place, where nothing
+    /// proves that the VM was destroyed. 0: never; somebody has to say so. Default: 300. A VM that was destroyed in vCenter is replaced
+    /// at once.
+    #[serde(default = "five_minutes")]
+    #[schemars(range(min = 0, max = 2_592_000))]
+    pub lost_after_seconds: i32,
     /// Look on, and change nothing.
     #[serde(default)]
     pub paused: bool,
+}
+
+fn five_minutes() -> i32 {
+    300
 }
 
 /// The power state that machines are kept in.

@@ -4,7 +4,11 @@ mod table;
 
 use std::fmt;
 
-use crate::{backoff::Pace, plan::Action};
+use crate::{
+    backoff::Pace,
+    group::{Hardware, Power, Refusal},
+    plan::Action,
+};
 
 /// How something failed.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +96,21 @@ pub fn next_step(failure: Failure<'_>, doing: Doing) -> NextStep {
     }
 }
 
+/// What a failed change of a machine's hardware says of that hardware, if it says anything. `power` is the machine's power state.
+#[must_use]
+pub fn refusal(lineage: &[&str], hardware: Hardware, power: Power) -> Option<Refusal> {
+    let concerns_state = |fault: &&str| ["VmConfigFault", "InvalidPowerState"].contains(fault);
+    let step = next_step(Failure::Fault(lineage), Doing::Reconfigure);
+    match (step, power) {
+        (NextStep::AwaitUser(Remedy::Spec), Power::On) => Some(Refusal::WhileRunning(hardware)),
+        (NextStep::BackOff | NextStep::LookAgain, Power::On) if lineage.iter().any(concerns_state) => {
+            Some(Refusal::WhileRunning(hardware))
+        }
+        (NextStep::AwaitUser(Remedy::Spec), Power::Off) => Some(Refusal::Altogether(hardware)),
+        _ => None,
+    }
+}
+
 fn is_deleted_already(lineage: &[&str], doing: Doing) -> bool {
     matches!(doing, Doing::Destroy | Doing::DestroyFolder) && lineage.first() == Some(&"ManagedObjectNotFound")
 }
@@ -122,11 +141,11 @@ impl From<&Action> for Doing {
     fn from(action: &Action) -> Self {
         match action {
             Action::CreateFolder => Self::CreateFolder,
-            Action::DestroyFolder => Self::DestroyFolder,
+            Action::DestroyFolder | Action::DestroyLeftFolder(_) => Self::DestroyFolder,
             Action::Clone(_) => Self::Clone,
             Action::PowerOn(_) | Action::PowerOff(_) | Action::Suspend(_) => Self::Power,
             Action::ShutdownGuest(_) => Self::ShutdownGuest,
-            Action::Reconfigure(..) => Self::Reconfigure,
+            Action::Reconfigure(..) | Action::Mark(..) => Self::Reconfigure,
             Action::Rename(..) => Self::Rename,
             Action::MoveIntoFolder(_) => Self::Move,
             Action::Destroy(_) => Self::Destroy,
@@ -269,6 +288,51 @@ mod tests {
             "MemorySizeNotSupported < VirtualHardwareCompatibilityIssue < VmConfigFault < VimFault",
         ] {
             assert_always(lineage, NextStep::AwaitUser(Remedy::Spec));
+        }
+    }
+
+    /// What a fault says of hardware that a machine in some power state was to get.
+    fn refused(lineage: &str, power: Power) -> Option<Refusal> {
+        refusal(&lineage.split(" < ").collect::<Vec<_>>(), BIG, power)
+    }
+
+    const BIG: Hardware = Hardware { cpus: 64, memory_mib: 1 << 20 };
+
+    #[test]
+    fn what_a_running_machine_does_not_take_it_may_take_when_it_is_off() {
+        for lineage in [
+            "InvalidVmConfig < VmConfigFault < VimFault",
+            "InvalidPowerState < InvalidState < VimFault",
+            "CpuHotPlugNotSupported < VmConfigFault < VimFault",
+            "MemoryHotPlugNotSupported < VmConfigFault < VimFault",
+            "GenericVmConfigFault < VmConfigFault < VimFault",
+            "NotSupported < RuntimeFault",
+            "InvalidArgument < RuntimeFault",
+        ] {
+            assert_eq!(refused(lineage, Power::On), Some(Refusal::WhileRunning(BIG)), "{lineage}");
+        }
+    }
+
+    #[test]
+    fn what_a_machine_does_not_take_when_it_is_off_it_takes_never() {
+        let invalid = "InvalidVmConfig < VmConfigFault < VimFault";
+        assert_eq!(refused(invalid, Power::Off), Some(Refusal::Altogether(BIG)));
+        assert_eq!(refused("InvalidPowerState < InvalidState < VimFault", Power::Off), None, "somebody powered it on");
+    }
+
+    #[test]
+    fn what_hinders_any_change_says_nothing_of_hardware() {
+        for lineage in [
+            "NoPermission < SecurityError < RuntimeFault",
+            "TaskInProgress < VimFault",
+            "InsufficientMemoryResourcesFault < InsufficientResourcesFault < VimFault",
+            "QuestionPending < InvalidState < VimFault",
+            "GenericVmConfigFault < VmConfigFault < VimFault < MethodFault < NoDiskSpace < FileFault",
+            "HostNotConnected < HostCommunication < RuntimeFault",
+        ] {
+            for power in [Power::On, Power::Off] {
+                assert_eq!(refused(lineage, power), None, "{lineage}");
+            }
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
-use super::{Counts, Draft};
+use super::{Counts, Draft, held};
 use crate::{
-    group::{Desired, Member, Observed, Power, ScaleIn, Strategy, Timestamp},
+    group::{Desired, Held, HeldFor, Member, Observed, Power, ScaleIn, Strategy, Timestamp},
     names::{self, Slot},
 };
 
@@ -39,16 +39,17 @@ impl<'a> Census<'a> {
     fn is_never_to_go_down(&self, member: &Member) -> bool {
         let hardware = self.desired.hardware;
         let goes_down = match self.desired.power {
-            Power::On => !member.hot_add.allows(member.hardware, hardware),
+            Power::On => !member.takes_running(hardware),
             Power::Off => false,
             Power::Suspended => member.hardware != hardware,
         };
         self.desired.update.max_unavailable == 0 && goes_down
     }
 
-    /// As ready as the group asks for; a group that isn't to run is ready when it doesn't.
+    /// As ready as the group asks for; a group that isn't to run is ready when it doesn't. What can't be reached is not.
     pub(super) fn is_ready(&self, member: &Member) -> bool {
-        member.power == self.desired.power && (member.power != Power::On || member.ready_since.is_some())
+        let is_up = member.power != Power::On || member.ready_since.is_some();
+        member.power == self.desired.power && is_up && member.unreachable_since.is_none()
     }
 
     /// Ready for long enough.
@@ -73,17 +74,51 @@ impl<'a> Census<'a> {
         Some(since.checked_add(self.desired.update.min_ready).unwrap_or(Timestamp::MAX))
     }
 
-    /// It is not still being made, nothing runs on it and nothing has just failed on it.
+    /// It can be reached and is not still being made, nothing runs on it and nothing has just failed on it.
     pub(super) fn is_idle(&self, member: &Member) -> bool {
         !self.observed.cloning.contains(&member.slot)
             && !member.busy
+            && member.unreachable_since.is_none()
             && member.not_before.is_none_or(|time| time <= self.now)
     }
 
-    /// All machines, those on their way included. vCenter may show a machine before its clone has ended.
-    pub(super) fn total(&self) -> usize {
+    /// All machines that can be counted on to be there, those on their way included: the measure of what is too many. One that isn't
+    /// seen takes the place of no other.
+    pub(super) fn seen(&self) -> usize {
+        self.slots_seen().collect::<BTreeSet<_>>().len()
+    }
+
+    /// All slots that have a machine or may have one: the measure of what is missing.
+    pub(super) fn taken(&self) -> BTreeSet<Slot> {
+        let held = self.observed.held.keys().copied().filter(|slot| !self.is_lost(*slot));
+        self.slots_seen().chain(held).collect()
+    }
+
+    /// vCenter may show a machine before its clone has ended.
+    fn slots_seen(&self) -> impl Iterator<Item = Slot> {
         let members = self.observed.members.iter().map(|member| member.slot);
-        members.chain(self.observed.cloning.iter().copied()).collect::<BTreeSet<_>>().len()
+        members.chain(self.observed.cloning.iter().copied())
+    }
+
+    /// The slots whose VM has been missing for so long that another takes its place.
+    pub(super) fn lost_slots(&self) -> impl Iterator<Item = Slot> {
+        self.observed.held.keys().copied().filter(|slot| self.is_lost(*slot))
+    }
+
+    /// Whether a slot's VM has been missing for so long that another takes its place.
+    fn is_lost(&self, slot: Slot) -> bool {
+        let is_missing = |held: &&Held| held.why == HeldFor::Missing;
+        // While another has just gone, it may be one of many.
+        let mut others = self.observed.held.values().filter(is_missing);
+        if !others.all(|held| held.has_lasted(Held::SETTLING, self.now)) {
+            return false;
+        }
+        let held = self.observed.held.get(&slot).filter(is_missing);
+        held.and_then(|held| self.lost_at(held)).is_some_and(|time| time <= self.now)
+    }
+
+    fn lost_at(&self, held: &Held) -> Option<Timestamp> {
+        held.since.checked_add(self.desired.lost_after?.max(Held::SOONEST_LOST)).ok()
     }
 
     /// How many machines there may be now: more than declared only while there are some to replace.
@@ -115,10 +150,9 @@ impl<'a> Census<'a> {
         members
     }
 
-    /// The lowest slots that no machine has or is about to have.
+    /// The lowest slots that no machine has, may have or is about to have.
     pub(super) fn free_slots(&self) -> impl Iterator<Item = Slot> {
-        let members = self.observed.members.iter().map(|member| member.slot);
-        let taken: BTreeSet<_> = members.chain(self.observed.cloning.iter().copied()).collect();
+        let taken = self.taken();
         (0..).map(Slot).filter(move |slot| !taken.contains(slot))
     }
 
@@ -131,7 +165,7 @@ impl<'a> Census<'a> {
             u32::try_from(self.observed.members.iter().filter(|member| rule(member)).count()).unwrap_or(u32::MAX)
         };
         Counts {
-            current: count(&|_| true),
+            current: count(&|_| true).saturating_add(u32::try_from(self.observed.held.len()).unwrap_or(u32::MAX)),
             ready: count(&|member| self.is_ready(member)),
             available: count(&|member| self.is_available(member)),
             updated: count(&|member| !self.is_outdated(member) && member.hardware == self.desired.hardware),
@@ -147,6 +181,7 @@ impl<'a> Census<'a> {
         // One on its way is not there yet, even if all that there are were right.
         let members = &self.observed.members;
         self.observed.cloning.is_empty()
+            && self.observed.held.is_empty()
             && members.len() == self.desired.replicas as usize
             && members.iter().all(is_right)
     }
@@ -157,8 +192,18 @@ impl<'a> Census<'a> {
         is_current || self.desired.update.strategy == Strategy::OnDelete
     }
 
-    /// A machine becomes available, and a guest's time to shut down ends, by the passing of time alone.
+    /// A machine becomes available, a guest's time to shut down ends, and one that isn't seen is worth a word and lost in the end, by
+    /// the passing of time alone.
     pub(super) fn wake_when_time_tells(&self, draft: &mut Draft) {
+        for held in self.observed.held.values() {
+            let settled = held.since.checked_add(Held::SETTLING).ok();
+            for time in [self.lost_at(held), held::told_at(held.since), settled].into_iter().flatten() {
+                draft.wake_at(time);
+            }
+        }
+        for time in self.observed.members.iter().filter_map(|member| held::told_at(member.unreachable_since?)) {
+            draft.wake_at(time);
+        }
         for member in &self.observed.members {
             for time in [self.available_at(member), self.patience_ends(member)].into_iter().flatten() {
                 draft.wake_at(time);

@@ -8,7 +8,8 @@ use crate::group::{DeletionPolicy, Folder, Power};
 /// A clone that nobody remembers is looked at again after this long: its end may be told to nobody.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Brings a group to the end that its policy says, and says whether it is there.
+/// Brings a group to the end that its policy says, and says whether it is there. Where the machines are to be destroyed, each has to be
+/// proved gone: one that isn't seen is waited for.
 ///
 /// Nothing ends while a clone may still be on its way: its machine would appear after its group has gone.
 pub(super) fn plan(policy: DeletionPolicy, census: &Census<'_>, draft: &mut Draft) -> bool {
@@ -20,18 +21,24 @@ pub(super) fn plan(policy: DeletionPolicy, census: &Census<'_>, draft: &mut Draf
     match policy {
         DeletionPolicy::Retain => none_on_their_way,
         DeletionPolicy::PowerOff => {
+            draft.mark(&census.observed.unmarked);
             for member in members.iter().filter(|member| member.power != Power::Off) {
                 if upkeep::may_act(census, member, draft) {
                     upkeep::stop(census, member, draft);
                 }
             }
-            none_on_their_way && members.iter().all(|member| member.power == Power::Off)
+            let are_off = members.iter().all(|member| member.power == Power::Off);
+            none_on_their_way && are_off && census.observed.unmarked.is_empty()
         }
+        DeletionPolicy::Delete if census.observed.is_stopped => false,
         DeletionPolicy::Delete => {
             for member in members {
                 upkeep::remove(census, member, draft);
             }
-            members.is_empty() && none_on_their_way && remove_folder(census, draft)
+            draft.mark(&census.observed.unmarked);
+            draft.remove_left_folders(census.observed);
+            let none_left = members.is_empty() && census.observed.held.is_empty();
+            none_left && none_on_their_way && remove_folder(census, draft)
         }
     }
 }
@@ -39,7 +46,7 @@ pub(super) fn plan(policy: DeletionPolicy, census: &Census<'_>, draft: &mut Draf
 /// Destroying a folder destroys all that is in it, so only an empty one goes. One with somebody else's things stays.
 fn remove_folder(census: &Census<'_>, draft: &mut Draft) -> bool {
     match census.observed.folder {
-        Folder::Absent | Folder::Occupied => true,
+        Folder::Absent | Folder::Occupied | Folder::OccupiedUnseen => true,
         Folder::Busy => false,
         Folder::Empty => {
             draft.actions.push(Action::DestroyFolder);

@@ -2,7 +2,7 @@
 
 use super::Action;
 use crate::{
-    group::{Folder, MachineId, Member, Power},
+    group::{Folder, FolderId, MachineId, Member, Power},
     names::Slot,
 };
 
@@ -11,6 +11,8 @@ use crate::{
 pub enum Subject {
     /// The group's folder.
     Folder,
+    /// A folder that was the group's.
+    LeftFolder(FolderId),
     /// A place in the group, which has no machine yet.
     Slot(Slot),
     /// A machine.
@@ -23,6 +25,7 @@ impl Action {
     pub fn subject(&self) -> Subject {
         match self {
             Self::CreateFolder | Self::DestroyFolder => Subject::Folder,
+            Self::DestroyLeftFolder(folder) => Subject::LeftFolder(folder.clone()),
             Self::Clone(slot) => Subject::Slot(*slot),
             Self::PowerOn(id)
             | Self::PowerOff(id)
@@ -31,8 +34,16 @@ impl Action {
             | Self::Reconfigure(id, _)
             | Self::Rename(id, _)
             | Self::MoveIntoFolder(id)
+            | Self::Mark(id, _)
             | Self::Destroy(id) => Subject::Machine(id.clone()),
         }
+    }
+
+    /// Whether it makes something in vCenter, or destroys something: what stops where the brake holds.
+    #[must_use]
+    pub fn makes_or_destroys(&self) -> bool {
+        let of_folder = matches!(self, Self::CreateFolder | Self::DestroyFolder | Self::DestroyLeftFolder(_));
+        of_folder || matches!(self, Self::Clone(_) | Self::Destroy(_))
     }
 
     /// Whether the world shows what the action does. A task may be seen to end before its effect is.
@@ -45,6 +56,8 @@ impl Action {
         match self {
             Self::CreateFolder => folder != Folder::Absent,
             Self::DestroyFolder => folder == Folder::Absent,
+            // Nobody waits for it.
+            Self::DestroyLeftFolder(_) => true,
             Self::Clone(slot) => members.iter().any(|member| member.slot == *slot),
             Self::PowerOn(id) => holds(id, &|member| member.power == Power::On),
             Self::PowerOff(id) | Self::ShutdownGuest(id) => holds(id, &|member| member.power == Power::Off),
@@ -52,6 +65,8 @@ impl Action {
             Self::Reconfigure(id, hardware) => holds(id, &|member| member.hardware == *hardware),
             Self::Rename(id, name) => holds(id, &|member| member.name == *name),
             Self::MoveIntoFolder(id) => holds(id, &|member| member.in_folder),
+            // It is a member then.
+            Self::Mark(id, _) => members.iter().any(|member| member.id == *id),
             Self::Destroy(id) => holds(id, &|_| false),
         }
     }

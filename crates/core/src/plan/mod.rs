@@ -3,15 +3,20 @@
 mod census;
 mod deletion;
 mod effect;
+mod held;
 mod rollout;
 mod upkeep;
 
+use std::collections::BTreeMap;
+
 use crate::{
-    group::{Desired, Folder, Hardware, MachineId, Observed, Timestamp},
+    group::{DeletionPolicy, Desired, Folder, FolderId, Hardware, MachineId, Observed, Timestamp},
     names::Slot,
 };
 use census::Census;
 pub use effect::Subject;
+pub use held::trouble as trouble_with_unseen;
+pub use upkeep::outlived_shutdowns;
 
 /// One thing to do. None waits for another of the same plan; each is safe to ask for twice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +25,8 @@ pub enum Action {
     CreateFolder,
     /// Destroy the group's folder, which is empty.
     DestroyFolder,
+    /// Destroy a folder of the group that its members were moved out of, and that is empty.
+    DestroyLeftFolder(FolderId),
     /// Clone the template into a slot, powered on if the group is.
     Clone(Slot),
     /// Power a machine on.
@@ -36,6 +43,8 @@ pub enum Action {
     Rename(MachineId, String),
     /// Move a machine into the group's folder.
     MoveIntoFolder(MachineId),
+    /// Bring the marker of a machine up to date, which was made before records were kept.
+    Mark(MachineId, Slot),
     /// Destroy a machine, which is off.
     Destroy(MachineId),
 }
@@ -51,6 +60,8 @@ pub struct Plan {
     pub settled: bool,
     /// When to plan again, if nothing changes before.
     pub wake: Option<Timestamp>,
+    /// The slots whose VM has been missing for so long that it is given up, and that need no other.
+    pub given_up: Vec<Slot>,
 }
 
 /// How many machines are how far.
@@ -70,7 +81,7 @@ pub struct Counts {
 #[must_use]
 pub fn plan(desired: &Desired, observed: &Observed, now: Timestamp) -> Plan {
     let census = Census::take(desired, observed, now);
-    let mut draft = Draft { now, actions: Vec::new(), wake: None };
+    let mut draft = Draft { now, actions: Vec::new(), wake: None, given_up: Vec::new() };
     let settled = if let Some(policy) = desired.deletion {
         deletion::plan(policy, &census, &mut draft)
     } else if desired.paused {
@@ -79,8 +90,22 @@ pub fn plan(desired: &Desired, observed: &Observed, now: Timestamp) -> Plan {
         keep(&census, &mut draft);
         draft.actions.is_empty() && census.is_as_declared()
     };
+    if observed.is_stopped {
+        draft.actions.retain(|action| !action.makes_or_destroys());
+    }
+    // What stays as it is, or is only powered off, waits for nothing that is missing.
+    let leaves_them = matches!(desired.deletion, Some(DeletionPolicy::Retain | DeletionPolicy::PowerOff));
+    let settled = settled && (leaves_them || !observed.is_stopped);
     census.wake_when_time_tells(&mut draft);
-    Plan { actions: draft.actions, counts: census.counts(), settled, wake: draft.wake }
+    let given_up = if observed.is_stopped { Vec::new() } else { draft.given_up };
+    Plan { actions: draft.actions, counts: census.counts(), settled, wake: draft.wake, given_up }
+}
+
+/// How many machines are to be replaced by others.
+#[must_use]
+pub fn to_be_replaced(desired: &Desired, observed: &Observed, now: Timestamp) -> usize {
+    let census = Census::take(desired, observed, now);
+    observed.members.iter().filter(|member| census.is_to_be_replaced(member)).count()
 }
 
 /// Keeps a group as declared: the folder, then who goes, who comes, and how each one is.
@@ -88,10 +113,13 @@ fn keep(census: &Census<'_>, draft: &mut Draft) {
     match census.observed.folder {
         Folder::Absent => return draft.actions.push(Action::CreateFolder),
         Folder::Busy => return,
-        Folder::Empty | Folder::Occupied => {}
+        Folder::Empty | Folder::Occupied | Folder::OccupiedUnseen => {}
     }
+    draft.mark(&census.observed.unmarked);
+    draft.remove_left_folders(census.observed);
     let mut budget = census.availability_budget();
-    let leaving = rollout::leaving(census, &mut budget);
+    // What is stopped takes nothing down for what it may not go on with.
+    let leaving = if census.observed.is_stopped { Vec::new() } else { rollout::leaving(census, &mut budget) };
     for member in &leaving {
         upkeep::remove(census, member, draft);
     }
@@ -108,9 +136,22 @@ struct Draft {
     now: Timestamp,
     actions: Vec<Action>,
     wake: Option<Timestamp>,
+    given_up: Vec<Slot>,
 }
 
 impl Draft {
+    /// Has the markers brought up to date of members that were made before records were kept.
+    fn mark(&mut self, unmarked: &BTreeMap<Slot, MachineId>) {
+        self.actions.extend(unmarked.iter().map(|(slot, machine)| Action::Mark(machine.clone(), *slot)));
+    }
+
+    /// Removes the folders that members were moved out of. Not while anything is missing or on its way: it may be in one of them.
+    fn remove_left_folders(&mut self, observed: &Observed) {
+        if observed.held.is_empty() && observed.cloning.is_empty() && !observed.unknown_clones {
+            self.actions.extend(observed.left_folders.iter().cloned().map(Action::DestroyLeftFolder));
+        }
+    }
+
     /// Notes a time at which something may be decided differently.
     fn wake_at(&mut self, time: Timestamp) {
         if time > self.now {

@@ -7,6 +7,7 @@ use drover_core::{
     group::{DeletionPolicy, Desired, Hardware, Power, Revision, ScaleIn, Strategy, UpdatePolicy},
     names::{self, Slot},
     plan,
+    plan::outlived_shutdowns,
 };
 
 use super::{
@@ -112,11 +113,15 @@ impl History {
         }
     }
 
-    fn plan(&self, index: usize) -> Plan {
+    fn plan(&mut self, index: usize) -> Plan {
         // A mirror that lags shows the past, but the clock is right.
         let seen = self.stale.as_ref().unwrap_or(&self.world);
         let observed = self.operators[index].observe(seen);
-        plan(&self.desired, &observed, timestamp(self.world.now))
+        let now = timestamp(self.world.now);
+        for id in outlived_shutdowns(&self.desired, &observed, now) {
+            self.operators[index].shutdown_since.remove(&id);
+        }
+        plan(&self.desired, &observed, now)
     }
 
     fn act(&mut self, index: usize, action: &Action) {
@@ -319,6 +324,7 @@ fn first_desired(chance: &mut Chance) -> Desired {
         scale_in: ScaleIn::Newest,
         shutdown_grace: grace(chance),
         deletion: None,
+        lost_after: Some(Duration::from_mins(5)),
         paused: false,
     }
 }

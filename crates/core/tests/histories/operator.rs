@@ -7,7 +7,7 @@ use std::{
 
 use drover_core::{
     Action,
-    group::{Desired, Folder, HotAdd, MachineId, Member, Observed, Power, Timestamp},
+    group::{Desired, Folder, Hardware, HotAdd, MachineId, Member, Observed, Power, Refusal, Timestamp},
     names::{self, Slot},
 };
 
@@ -25,6 +25,8 @@ pub(crate) struct Memory {
     pub failed: BTreeMap<Slot, Time>,
     pub not_before: BTreeMap<MachineId, Time>,
     pub shutdown_since: BTreeMap<MachineId, Time>,
+    /// The hardware that running machines were refused.
+    pub refused: BTreeMap<MachineId, Hardware>,
 }
 
 pub(crate) fn timestamp(time: Time) -> Timestamp {
@@ -49,7 +51,9 @@ impl Memory {
             in_folder: machine.in_folder,
             hardware: machine.hardware,
             hot_add: machine.hot_add,
+            refused: self.refused.get(&machine.id).copied().map(Refusal::WhileRunning),
             power: machine.power,
+            unreachable_since: None,
             ready_since: Some(timestamp(machine.ready_at))
                 .filter(|_| machine.power == Power::On && machine.ready_at <= world.now),
             guest_answers: machine.tools && machine.power == Power::On && machine.ready_at <= world.now,
@@ -71,6 +75,7 @@ impl Memory {
             unknown_clones: world.cloning().any(|slot| !known.contains(&slot)),
             cloning: known,
             failed: self.failed.iter().map(|(slot, time)| (*slot, timestamp(*time))).collect(),
+            ..Observed::default()
         }
     }
 
@@ -116,7 +121,8 @@ impl Memory {
                     hardware: desired.hardware,
                     // vCenter may leave a clone off that was to be powered on.
                     power_on: desired.power == Power::On && chance.percent(80),
-                    hot_add: HotAdd { cpus: chance.percent(50), memory: chance.percent(50) },
+                    hot_add: HotAdd { cpus: chance.percent(50), memory: chance.percent(50), ..HotAdd::default() },
+                    refuses_hot_add: chance.percent(25),
                     tools: chance.percent(50),
                 };
                 let task = world.submit(work, takes, fails);
@@ -131,6 +137,7 @@ impl Memory {
             Action::Reconfigure(id, hardware) => on(self, world, id, Work::Reconfigure(id.clone(), *hardware)),
             Action::Rename(id, name) => on(self, world, id, Work::Rename(id.clone(), name.clone())),
             Action::MoveIntoFolder(id) => on(self, world, id, Work::Move(id.clone())),
+            Action::Mark(..) | Action::DestroyLeftFolder(_) => unreachable!("nothing of an earlier time is there"),
             Action::Destroy(id) => on(self, world, id, Work::Destroy(id.clone())),
             Action::ShutdownGuest(id) => {
                 let now = world.now;
@@ -152,23 +159,26 @@ impl Memory {
             if let Some(slot) = self.clones.remove(task) {
                 match outcome {
                     Outcome::Done => self.failed.remove(&slot),
-                    Outcome::Failed => self.failed.insert(slot, later),
+                    Outcome::Failed | Outcome::Refused(_) => self.failed.insert(slot, later),
                 };
             }
             if let Some(id) = self.tasks.remove(task) {
                 // A guest that was told to shut down is no longer waited for once something else was done.
                 self.shutdown_since.remove(&id);
                 match outcome {
-                    Outcome::Done => self.not_before.remove(&id),
-                    Outcome::Failed => self.not_before.insert(id, later),
-                };
+                    Outcome::Done => drop(self.not_before.remove(&id)),
+                    Outcome::Failed => drop(self.not_before.insert(id, later)),
+                    Outcome::Refused(hardware) => drop(self.refused.insert(id, *hardware)),
+                }
             }
         }
     }
 
-    /// Forgets shutdowns that are over.
+    /// Forgets shutdowns and refusals that are over.
     pub(crate) fn tidy(&mut self, world: &World) {
-        self.shutdown_since.retain(|id, _| world.machines.get(id).is_some_and(|machine| machine.power == Power::On));
+        let runs = |id: &MachineId| world.machines.get(id).is_some_and(|machine| machine.power == Power::On);
+        self.shutdown_since.retain(|id, _| runs(id));
+        self.refused.retain(|id, _| runs(id));
     }
 }
 

@@ -11,6 +11,7 @@ use drover_core::{
 pub(crate) type Time = i64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own, not a state in disguise")]
 pub(crate) struct Machine {
     pub id: MachineId,
     /// The slot and revision that the marker says, if the machine is the group's.
@@ -20,6 +21,8 @@ pub(crate) struct Machine {
     pub in_folder: bool,
     pub hardware: Hardware,
     pub hot_add: HotAdd,
+    /// It says that it takes more while it runs, and doesn't.
+    pub refuses_hot_add: bool,
     pub power: Power,
     /// When its guest is up, if it runs.
     pub ready_at: Time,
@@ -41,6 +44,7 @@ pub(crate) enum Work {
         hardware: Hardware,
         power_on: bool,
         hot_add: HotAdd,
+        refuses_hot_add: bool,
         tools: bool,
     },
     Power(MachineId, Power),
@@ -65,6 +69,8 @@ pub(crate) struct Task {
 pub(crate) enum Outcome {
     Done,
     Failed,
+    /// A running machine doesn't take this.
+    Refused(Hardware),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -104,6 +110,7 @@ impl World {
             in_folder: true,
             hardware: Hardware { cpus: 1, memory_mib: 1024 },
             hot_add: HotAdd::default(),
+            refuses_hot_add: false,
             power: Power::On,
             ready_at: self.now,
             tools: false,
@@ -160,13 +167,18 @@ impl World {
                 }
                 possible
             }),
-            Work::Reconfigure(id, hardware) => self.change(&id, |machine| {
-                let possible = machine.power == Power::Off || machine.hot_add.allows(machine.hardware, hardware);
-                if possible {
-                    machine.hardware = hardware;
-                }
-                possible
-            }),
+            Work::Reconfigure(id, hardware) => {
+                let runs = self.machines.get(&id).is_some_and(|machine| machine.power == Power::On);
+                let outcome = self.change(&id, |machine| {
+                    let takes_more = machine.hot_add.allows(machine.hardware, hardware) && !machine.refuses_hot_add;
+                    let possible = machine.power == Power::Off || takes_more;
+                    if possible {
+                        machine.hardware = hardware;
+                    }
+                    possible
+                });
+                if outcome == Outcome::Failed && runs { Outcome::Refused(hardware) } else { outcome }
+            }
             Work::Rename(id, name) => {
                 let taken =
                     self.machines.values().any(|machine| machine.in_folder && machine.name == name && machine.id != id);
@@ -194,7 +206,7 @@ impl World {
 
     /// Makes a clone's machine, or ends one that was shown early.
     fn make(&mut self, work: Work, early: bool) -> Outcome {
-        let Work::Clone { slot, name, revision, hardware, power_on, hot_add, tools } = work else {
+        let Work::Clone { slot, name, revision, hardware, power_on, hot_add, refuses_hot_add, tools } = work else {
             return Outcome::Failed;
         };
         let now = self.now;
@@ -224,6 +236,7 @@ impl World {
             in_folder: true,
             hardware,
             hot_add,
+            refuses_hot_add,
             power,
             ready_at: now + 5,
             tools,

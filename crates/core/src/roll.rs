@@ -1,0 +1,228 @@
+//! The roll of a group: its record, kept against what vCenter shows.
+//!
+//! A VM that is seen and is the one that the record has is a member. One that isn't seen keeps its slot until it is proved to be gone,
+//! or has been given up for lost.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use crate::{
+    group::{Held, HeldFor, MachineId, Timestamp},
+    identity::{Identified, Sighting, first_record, identify},
+    names::{self, Slot},
+    record::{Entry, Incarnation, Record, Stage},
+};
+
+/// The record of a group, with what was last seen of it.
+#[derive(Clone, Debug, Default)]
+pub struct Roll {
+    /// What is so by now. `None` until the group has been looked at, or its record read.
+    record: Option<Record>,
+    /// The member that was last seen in each slot, and which incarnation it is.
+    members: BTreeMap<Slot, (Incarnation, MachineId)>,
+    /// Since when slots have been held, and whether for want of any VM.
+    held: BTreeMap<Slot, (Timestamp, bool)>,
+    /// Since when each VM has been missing that is, and from when on it counts.
+    missing: Vec<(Timestamp, Timestamp)>,
+    /// The slots whose clone has ended well, and whose VM has not been seen yet.
+    awaited: BTreeSet<Slot>,
+    /// The slots whose VM was missing at the first look.
+    at_first: BTreeSet<Slot>,
+    has_looked: bool,
+}
+
+/// What came of a look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Called {
+    /// What each VM is to the group.
+    pub found: Identified,
+    /// The slots that have a VM by the record, and no member that can be seen.
+    pub held: BTreeMap<Slot, Held>,
+}
+
+impl Roll {
+    /// The record, once the group has been looked at.
+    #[must_use]
+    pub fn record(&self) -> Option<&Record> {
+        self.record.as_ref()
+    }
+
+    /// The same, to be changed.
+    pub fn record_mut(&mut self) -> Option<&mut Record> {
+        self.record.as_mut()
+    }
+
+    /// Puts the record that was read in the place of the one that there is.
+    pub fn set_record(&mut self, record: Record) {
+        self.record = Some(record);
+    }
+
+    /// The record to look with: where there is none, one from what is seen, and from how many VMs the group was last said to have.
+    pub fn begin(&mut self, sightings: impl FnOnce(&Record) -> Vec<Sighting>, said_before: u32) -> &Record {
+        self.record.get_or_insert_with(|| first_record(&sightings(&Record::default()), said_before))
+    }
+
+    /// Calls the roll: says which VMs are members, takes those off the record that are proved to be gone, and holds the slots of the
+    /// others. `cloning` are the slots whose clone is on its way; `called` is what people call a VM.
+    pub fn call(
+        &mut self,
+        uid: &str,
+        sightings: &[Sighting],
+        cloning: &BTreeSet<Slot>,
+        is_proved_gone: impl Fn(&MachineId) -> bool,
+        called: impl Fn(&MachineId) -> String,
+        now: Timestamp,
+    ) -> Called {
+        let record = self.record.get_or_insert_default();
+        for slot in recovered(uid, record, sightings, cloning) {
+            record.recover(slot);
+        }
+        let known = self.members.iter().map(|(slot, (_, id))| (*slot, id.clone())).collect();
+        let found = identify(uid, record, &known, sightings);
+        for (slot, id) in &found.members {
+            let Some(entry) = record.get(*slot) else { continue };
+            self.members.insert(*slot, (entry.incarnation, id.clone()));
+            self.awaited.remove(slot);
+            if entry.stage != Stage::Going(id.clone()) {
+                record.see(*slot);
+            }
+        }
+        for slot in gone(record, &self.members, &found, is_proved_gone) {
+            record.remove(slot);
+            self.members.remove(&slot);
+        }
+        let held = self.hold(&found, called, now);
+        self.has_looked = true;
+        Called { found, held }
+    }
+
+    /// Notes that a slot's clone has ended well: its VM is there, whenever it is told of.
+    pub fn cloned(&mut self, slot: Slot, machine: MachineId) {
+        if let Some(record) = &mut self.record
+            && let Some(entry) = record.get(slot)
+        {
+            self.members.insert(slot, (entry.incarnation, machine));
+            self.awaited.insert(slot);
+            record.see(slot);
+        }
+    }
+
+    /// Nothing can be said of how long VMs have been missing: they were not looked for, or are just coming back.
+    pub fn restart_clocks(&mut self, now: Timestamp) {
+        self.held.values_mut().for_each(|(since, _)| *since = now);
+    }
+
+    /// Nobody knows which VMs are missing, because the group can't be looked at.
+    pub fn forget_missing(&mut self) {
+        self.missing.clear();
+    }
+
+    /// How many VMs the group has by its record, and since when those have been missing that are by now. One that was given up counts
+    /// until the one that takes its place is seen.
+    #[must_use]
+    pub fn toll(&self, now: Timestamp) -> (usize, Vec<Timestamp>) {
+        let members = self.record.as_ref().map_or(0, |record| record.made() + record.lost_slots());
+        let missing = self.missing.iter().filter(|(_, counts)| *counts <= now).map(|(since, _)| *since);
+        (members, missing.collect())
+    }
+
+    /// Whether a clone may be on its way whose VM has not been seen.
+    #[must_use]
+    pub fn has_pending(&self, found: &Identified) -> bool {
+        let is_pending =
+            |(slot, entry): (Slot, &Entry)| entry.stage == Stage::Pending && !found.members.contains_key(&slot);
+        self.record.iter().flat_map(Record::entries).any(is_pending)
+    }
+
+    fn hold(
+        &mut self,
+        found: &Identified,
+        called: impl Fn(&MachineId) -> String,
+        now: Timestamp,
+    ) -> BTreeMap<Slot, Held> {
+        let mut held = BTreeMap::new();
+        let mut given_up = BTreeSet::new();
+        self.missing.clear();
+        let Some(record) = self.record.take() else { return held };
+        for (slot, entry) in record.entries() {
+            if found.members.contains_key(&slot) {
+                continue;
+            }
+            let standing = found.unproved.get(&slot).cloned();
+            let standing = standing.or_else(|| found.unmarked.get(&slot).map(|id| vec![id.clone()]));
+            let why = match standing {
+                Some(ids) => HeldFor::Unproved(ids.iter().map(&called).collect()),
+                None if entry.stage == Stage::Pending => {
+                    if record.lost(slot).is_some() {
+                        given_up.insert(slot);
+                        self.missing.extend(self.held.get(&slot).map(|(since, _)| (*since, *since)));
+                    }
+                    continue;
+                }
+                None => HeldFor::Missing,
+            };
+            let is_missing = why == HeldFor::Missing;
+            let (since, was_missing) = *self.held.entry(slot).or_insert((now, is_missing));
+            // One that stood there, whatever it was, is missing only from now on.
+            let since = if is_missing && !was_missing { now } else { since };
+            self.held.insert(slot, (since, is_missing));
+            if !self.has_looked {
+                self.at_first.insert(slot);
+            }
+            if is_missing {
+                let counts = since.checked_add(self.patience_with(slot, entry)).unwrap_or(Timestamp::MAX);
+                self.missing.push((since, counts));
+            }
+            held.insert(slot, Held { since, why });
+        }
+        self.held.retain(|slot, _| held.contains_key(slot) || given_up.contains(slot));
+        self.at_first.retain(|slot| held.contains_key(slot));
+        self.record = Some(record);
+        held
+    }
+
+    /// How long a VM may be out of sight before it counts as missing. One that is about to be told of, made or destroyed as it was asked
+    /// for, has longer.
+    fn patience_with(&self, slot: Slot, entry: &Entry) -> Duration {
+        let is_expected = matches!(entry.stage, Stage::Going(_)) || self.awaited.contains(&slot);
+        match (is_expected, self.at_first.contains(&slot)) {
+            (true, _) => Held::WORTH_A_WORD,
+            (false, true) => Duration::ZERO,
+            (false, false) => Held::SETTLING,
+        }
+    }
+}
+
+/// The slots whose VM was given up for lost and is there after all, while no other is, or is on its way.
+fn recovered(uid: &str, record: &Record, sightings: &[Sighting], cloning: &BTreeSet<Slot>) -> Vec<Slot> {
+    let is_back = |sighting: &&Sighting| {
+        let Some(made) = sighting.claim.as_ref().and_then(|claim| claim.made.as_ref()) else { return false };
+        !sighting.is_template && sighting.instance.as_ref() == Some(&made.instance)
+    };
+    let slot = |sighting: &Sighting| {
+        let claim = sighting.claim.as_ref()?;
+        let (slot, made) = (claim.slot, claim.made.as_ref()?);
+        let lost = record.lost(slot)?;
+        let is_it = lost == Incarnation::default() || made.instance == names::instance(uid, slot, lost);
+        (made.incarnation == lost && is_it && !cloning.contains(&slot)).then_some(slot)
+    };
+    sightings.iter().filter(is_back).filter_map(slot).collect()
+}
+
+/// The slots whose VM isn't seen, and is proved to be gone.
+fn gone(
+    record: &Record,
+    members: &BTreeMap<Slot, (Incarnation, MachineId)>,
+    found: &Identified,
+    is_proved_gone: impl Fn(&MachineId) -> bool,
+) -> Vec<Slot> {
+    let is_gone = |slot: Slot, entry: &Entry| {
+        let going = if let Stage::Going(id) = &entry.stage { Some(id) } else { None };
+        let known = members.get(&slot).filter(|(incarnation, _)| *incarnation == entry.incarnation);
+        let mut ids = known.map(|(_, id)| id).into_iter().chain(going);
+        !found.members.contains_key(&slot) && !found.unproved.contains_key(&slot) && ids.any(&is_proved_gone)
+    };
+    record.entries().filter(|(slot, entry)| is_gone(*slot, entry)).map(|(slot, _)| slot).collect()
+}
