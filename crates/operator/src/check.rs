@@ -72,7 +72,8 @@ pub(crate) async fn check(file: Option<&Path>, insecure: bool) -> Result<(), Che
             Ok(seat) => {
                 let Seat { live, .. } = &seat;
                 sheet.title(&format!("{title} in {}", live.name))?;
-                for finding in group::survey(&seat, scout.cluster.secrets(&namespace).as_ref(), &group).await {
+                let secrets = scout.cluster.secrets(&namespace);
+                for finding in group::survey(&seat, secrets.as_ref(), &scout.cluster.id, &group).await {
                     sheet.note(finding.what, &finding.outcome)?;
                 }
             }

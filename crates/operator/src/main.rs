@@ -14,6 +14,7 @@ mod info;
 mod leadership;
 mod metrics;
 mod plan;
+mod release;
 mod run;
 mod scout;
 mod serve;
@@ -60,6 +61,12 @@ enum Command {
     /// Connect as the operator would, and print what works and what doesn't: names, TLS, login, privileges, and all that each
     /// group names.
     Check(CheckFlags),
+    /// Go on after an incident: clone and destroy again, though VMs are missing. The status of the VmGroups and the VCenter that are
+    /// stopped names the incident.
+    Release {
+        /// The incident, such as vc-abcdefgh.
+        incident: String,
+    },
     /// What a vCenter has to be told about Drover.
     #[command(name = "vcenter", subcommand)]
     VCenter(VCenterCommand),
@@ -104,6 +111,7 @@ fn main() -> ExitCode {
         Some(Command::Crds { output_dir: None }) => crds::print().map_err(Into::into),
         Some(Command::Plan(flags)) => plan(&flags),
         Some(Command::Check(flags)) => check(&flags),
+        Some(Command::Release { incident }) => release(&incident),
         Some(Command::VCenter(VCenterCommand::Privileges)) => privileges(),
         Some(Command::Run(flags)) => run(&flags),
         None => run(&arguments.run),
@@ -129,6 +137,10 @@ fn plan(flags: &PlanFlags) -> Result<(), Box<dyn Error>> {
 
 fn check(flags: &CheckFlags) -> Result<(), Box<dyn Error>> {
     Ok(runtime()?.block_on(check::check(flags.file.as_deref(), flags.insecure))?)
+}
+
+fn release(incident: &str) -> Result<(), Box<dyn Error>> {
+    Ok(runtime()?.block_on(release::release(incident))?)
 }
 
 fn privileges() -> Result<(), Box<dyn Error>> {

@@ -33,6 +33,9 @@ pub(crate) struct Metrics {
     calls: Family<Call, Counter>,
     operations: Family<VCenter, Gauge>,
     queue: Family<VCenter, Gauge>,
+    missing: Family<VCenter, Gauge>,
+    stopped: Family<VCenter, Gauge>,
+    lookalikes: Family<VCenter, Gauge>,
     groups: Family<InPhase, Gauge>,
     memory: Gauge,
     registry: Arc<Registry>,
@@ -87,6 +90,9 @@ impl Metrics {
             calls: Family::default(),
             operations: Family::default(),
             queue: Family::default(),
+            missing: Family::default(),
+            stopped: Family::default(),
+            lookalikes: Family::default(),
             groups: Family::default(),
             memory: Gauge::default(),
             registry: Arc::default(),
@@ -105,6 +111,21 @@ impl Metrics {
         to.register("drover_vcenter_calls", "Calls to a vCenter that have ended", self.calls.clone());
         to.register("drover_vcenter_operations", "Operations under way in a vCenter", self.operations.clone());
         to.register("drover_vcenter_queue", "Operations that wait for their turn", self.queue.clone());
+        to.register(
+            "drover_vms_missing",
+            "VMs that are missing without proof that they were destroyed",
+            self.missing.clone(),
+        );
+        to.register(
+            "drover_safety_hold",
+            "Whether cloning and destroying are stopped in a vCenter",
+            self.stopped.clone(),
+        );
+        to.register(
+            "drover_lookalikes",
+            "VMs that carry a group's marker and aren't its members",
+            self.lookalikes.clone(),
+        );
         to.register("drover_groups", "VmGroups in each phase", self.groups.clone());
         if resident_memory().is_some() {
             let (name, help) = ("process_resident_memory", "Memory that the process has in RAM");
@@ -140,6 +161,14 @@ impl Metrics {
     /// How many operations wait for their turn in the vCenter of this name.
     pub(crate) fn set_queue(&self, vcenter: &str, waiting: usize) {
         self.queue.get_or_create(&VCenter { vcenter: vcenter.to_owned() }).set(number(waiting));
+    }
+
+    /// What is not as it should be with the VMs in the vCenter of this name.
+    pub(crate) fn set_doubts(&self, vcenter: &str, missing: usize, is_stopped: bool, lookalikes: usize) {
+        let vcenter = VCenter { vcenter: vcenter.to_owned() };
+        self.missing.get_or_create(&vcenter).set(number(missing));
+        self.stopped.get_or_create(&vcenter).set(is_stopped.into());
+        self.lookalikes.get_or_create(&vcenter).set(number(lookalikes));
     }
 
     /// Counts the groups by what their status says. One that has none yet is pending.
@@ -229,6 +258,7 @@ mod tests {
         metrics.called("default", "CloneVM_Task", Outcome::Success);
         metrics.set_operations("default", 4);
         metrics.set_queue("default", 7);
+        metrics.set_doubts("default", 2, true, 3);
         metrics.set_groups([Some(Phase::Running), None, Some(Phase::Running)]);
         metrics.set_leader(true);
         metrics
@@ -245,6 +275,9 @@ mod tests {
             r#"drover_vcenter_calls_total{vcenter="default",method="CloneVM_Task",outcome="success"} 1"#,
             r#"drover_vcenter_operations{vcenter="default"} 4"#,
             r#"drover_vcenter_queue{vcenter="default"} 7"#,
+            r#"drover_vms_missing{vcenter="default"} 2"#,
+            r#"drover_safety_hold{vcenter="default"} 1"#,
+            r#"drover_lookalikes{vcenter="default"} 3"#,
             r#"drover_groups{phase="RUNNING"} 2"#,
             r#"drover_groups{phase="PENDING"} 1"#,
             r#"drover_groups{phase="ERROR"} 0"#,

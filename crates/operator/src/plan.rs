@@ -86,6 +86,9 @@ fn sentence(desired: &Desired, names: &BTreeMap<&MachineId, &str>, action: &Acti
     match action {
         Action::CreateFolder => format!("make the folder {}", names::folder(&desired.namespace, &desired.name)),
         Action::DestroyFolder => format!("remove the folder {}", names::folder(&desired.namespace, &desired.name)),
+        Action::DestroyLeftFolder(folder) => {
+            format!("remove the empty folder {} that the machines were moved out of", folder.0)
+        }
         // A group that isn't there yet has no UID, and so its machines have no names.
         Action::Clone(slot) if desired.uid.is_empty() => format!("clone a machine into slot {slot}"),
         Action::Clone(slot) => format!("clone {}", names::member(&desired.name, &desired.uid, *slot)),
@@ -98,6 +101,7 @@ fn sentence(desired: &Desired, names: &BTreeMap<&MachineId, &str>, action: &Acti
         }
         Action::Rename(id, to) => format!("rename {} to {to}", name(id)),
         Action::MoveIntoFolder(id) => format!("move {} into the group's folder", name(id)),
+        Action::Mark(id, _) => format!("bring the marker of {} up to date", name(id)),
         Action::Destroy(id) => format!("destroy {}", name(id)),
     }
 }

@@ -1,13 +1,14 @@
 //! The operator itself: it runs until it is told to stop.
 
 use std::{
+    collections::HashSet,
     fmt::Debug,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use drover_api::{HostInfo, MyOwnShell, VCenter, VMInfo, VmGroup};
-use drover_core::reasons::Reason;
+use drover_core::{group::Timestamp, reasons::Reason};
 use futures::{
     FutureExt, StreamExt,
     future::{self, BoxFuture, Shared},
@@ -28,7 +29,6 @@ use serde::de::DeserializeOwned;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
-    time::timeout,
 };
 use tracing::{error, info};
 
@@ -38,16 +38,13 @@ use crate::{
     fleet::{self, Around, DEFAULT, Fleet},
     group::{self, Context},
     info::{self, Infos},
-    leadership::{Claim, LEASE, Leadership, Loss},
+    leadership::{LEASE, Leadership, Loss},
     metrics::{Metrics, Outcome},
     serve::{self, Readiness},
     shelf::{Shelf, received},
     shell,
     vcenter::{self, Trigger},
 };
-
-/// An operator that has not had its turn after this long stands by, perhaps for months, and takes up no session.
-const STAND_BY: Duration = Duration::from_secs(5);
 
 /// Why the operator can't start or go on, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -93,12 +90,13 @@ pub(crate) async fn run(flags: &Flags) -> Result<(), RunError> {
     let is_any_declared = check_kind::<VCenter>(&kube).await?;
     let cluster = Api::<Namespace>::all(kube.clone()).get("kube-system").await.map_err(RunError::Kubernetes)?;
     let stand_in = Api::<VCenter>::all(kube.clone()).get_opt(DEFAULT).await.map_err(RunError::Kubernetes)?;
-    match &environment {
-        // It isn't needed, unless that one goes.
-        Some(_) if stand_in.is_some() => {}
-        Some(client) => check_vcenter(client).await?,
-        None if is_any_declared => {}
-        None => return Err(RunError::NoVCenter),
+    // That of the environment isn't needed where another has its place, unless that one goes.
+    let needed = environment.as_ref().filter(|_| stand_in.is_none());
+    match needed {
+        // Of several, only the one that works logs in: each refused login brings the account closer to its lock.
+        Some(client) if !flags.enable_leader_election => check_vcenter(client).await?,
+        None if environment.is_none() && !is_any_declared => return Err(RunError::NoVCenter),
+        _ => {}
     }
     ready.set();
 
@@ -120,25 +118,24 @@ pub(crate) async fn run(flags: &Flags) -> Result<(), RunError> {
     let shells = shell::run(kube.clone(), metrics.clone(), told_to_stop.clone());
     let context = Arc::new(Context::new(kube, fleet, cluster.uid().unwrap_or_default(), infos));
     let work = work(&context, environment.clone(), orders, writers, metrics, told_to_stop.clone());
-    let outcome = tokio::select! {
-        () = turn(&claim, environment.as_ref()) => tokio::select! {
+    let lead = async {
+        claim.acquired().await;
+        if let Some(client) = needed.filter(|_| flags.enable_leader_election) {
+            check_vcenter(client).await?;
+        }
+        tokio::select! {
             outcome = future::try_join(work, shells.map(Ok)) => outcome.map(drop),
             // What is under way is dropped, because another may do it now.
             loss = claim.lost() => Err(RunError::Lost(loss)),
-        },
+        }
+    };
+    let outcome = tokio::select! {
+        outcome = lead => outcome,
         () = told_to_stop => Ok(()),
     };
     leadership.release().await;
     tokio::join!(context.fleet.farewell(), log_out(environment.as_ref()));
     outcome
-}
-
-/// Waits until this operator is the one to work.
-async fn turn(claim: &Claim, environment: Option<&vim25::Client>) {
-    if timeout(STAND_BY, claim.acquired()).await.is_err() {
-        log_out(environment).await;
-        claim.acquired().await;
-    }
 }
 
 async fn log_out(environment: Option<&vim25::Client>) {
@@ -186,14 +183,35 @@ async fn work(
         let context = Arc::clone(context);
         move |metrics| {
             for live in context.fleet.lives() {
-                let (queued, under_way) = live.works().load();
+                if live.is_in_sight() {
+                    live.judge();
+                }
+                let works = live.works();
+                let (queued, under_way) = works.load();
                 metrics.set_queue(&live.name, queued);
                 metrics.set_operations(&live.name, under_way);
+                let (_, missing) = works.toll(Timestamp::now());
+                metrics.set_doubts(&live.name, missing.len(), works.is_stopped(), works.lookalikes());
             }
         }
     });
-    let controller = Controller::new(Api::<VmGroup>::all(context.kube.clone()), watcher::Config::default());
-    let all = controller.store();
+    let (groups, group_writer) = Shelf::<VmGroup>::new();
+    let told = groups.watch(&context.kube, group_writer, {
+        let context = Arc::clone(context);
+        let mut there = HashSet::new();
+        move |event, _| match event {
+            watcher::Event::Delete(group) => {
+                context.fleet.retain_groups(|uid| group.metadata.uid.as_deref() != Some(uid));
+            }
+            watcher::Event::Init => there.clear(),
+            watcher::Event::InitApply(group) => drop(there.insert(group.metadata.uid.clone().unwrap_or_default())),
+            // Those that went while nobody watched.
+            watcher::Event::InitDone => context.fleet.retain_groups(|uid| there.contains(uid)),
+            watcher::Event::Apply(_) => {}
+        }
+    });
+    let all = groups.store.clone();
+    let controller = Controller::for_stream(told, groups.store.clone());
     metrics.at_scrape({
         let all = all.clone();
         move |metrics| metrics.set_groups(all.state().iter().map(|group| group.status.as_ref()?.phase))

@@ -20,10 +20,10 @@ use tokio::sync::mpsc;
 
 use crate::{
     connection::{BadEnvironment, Connection},
-    fleet::{self, Around, DEFAULT, Roster, Seat},
+    fleet::{Around, DEFAULT, Roster, Seat},
     info,
     leadership::Claim,
-    vcenter::Live,
+    vcenter::{Live, Login},
 };
 
 /// How long vCenter has to tell what it has.
@@ -222,8 +222,8 @@ impl Scout {
         client.session().await.map_err(|error| NoSeat::Away(error.to_string()))?;
         let (triggers, mut orders) = mpsc::unbounded_channel();
         // Nothing is ever changed, so it takes no turn.
-        let live = Live::start(name, client, None, Claim::always(), triggers);
-        let read = async { while live.away().is_some() && orders.recv().await.is_some() {} };
+        let live = Live::start(name, client, Login::Declared, None, Claim::always(), triggers);
+        let read = async { while !live.is_in_sight() && orders.recv().await.is_some() {} };
         if tokio::time::timeout(PATIENCE, read).await.is_err() {
             return Err(NoSeat::Away(live.away().map(|away| away.why).unwrap_or_default()));
         }
@@ -233,7 +233,7 @@ impl Scout {
 
     /// Ends the sessions, which would otherwise stay until the vCenters tire of them.
     pub(crate) async fn farewell(self) {
-        future::join_all(self.lives.values().map(|live| fleet::log_out(&live.client))).await;
+        future::join_all(self.lives.values().map(|live| live.leave())).await;
     }
 }
 

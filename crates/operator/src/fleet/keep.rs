@@ -10,8 +10,9 @@ use std::{
 use drover_api::{
     VCenter,
     vcenter::{Limits as DeclaredLimits, SecretReference},
+    vmgroup::RELEASE_ANNOTATION,
 };
-use drover_core::budget::Limits;
+use drover_core::{budget::Limits, group::Timestamp};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -37,6 +38,9 @@ use crate::{
 
 /// How often the figures of a VCenter are looked at. It costs nothing where they are the same.
 const LOOK: Duration = Duration::from_secs(3);
+
+/// How long to wait for a vCenter that is being read.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// A VCenter that is looked after.
 pub(super) struct Keeping {
@@ -111,8 +115,17 @@ async fn reconcile(vcenter: Arc<VCenter>, context: Arc<Context>) -> Result<Reque
     let Some(outlook) = outlook else { return Ok(Requeue::await_change()) };
     if let Ok(live) = &outlook {
         live.works().set_limits(limits(vcenter.spec.limits));
+        let released = vcenter.annotations().get(RELEASE_ANNOTATION).map(String::as_str).unwrap_or_default();
+        live.set_released(
+            released.split(',').map(|incident| incident.trim().to_owned()).filter(|it| !it.is_empty()).collect(),
+        );
         group::start_what_may(live);
-        if live.away().is_none() {
+        if live.away().is_none() && !live.is_in_sight() && vcenter.status.is_some() {
+            // It is being read, and in a moment there is something to say of it.
+            return Ok(Requeue::requeue(MOMENT));
+        }
+        if live.is_in_sight() {
+            live.judge();
             check_rights(live, &vcenter).await;
             info::publish_hosts(&context, live, &vcenter).await?;
         }
@@ -133,7 +146,7 @@ async fn check_rights(live: &Arc<Live>, vcenter: &VCenter) {
     }
     if lacked && !lacks() {
         // What was refused may well be done now.
-        live.works().start_over();
+        live.works().start_over(Timestamp::now());
         live.trigger(Trigger::VCenter(live.name.clone()));
     }
 }
@@ -171,6 +184,7 @@ impl Fleet {
         }
         let keeping = known.kept.get_mut(&name)?;
         let seen = keeping.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let written = written(&seen);
         let connection = match problem {
             Some(problem) => Err(problem),
             None => connection(vcenter, seen).map_err(|bad| bad.to_string()),
@@ -179,14 +193,18 @@ impl Fleet {
         match (connection, &mut keeping.state) {
             (Err(why), _) => keeping.set_state(State::Unusable(why)),
             (Ok(connection), State::Followed(known, live)) if known.leads_where(&connection) => {
-                // It takes no notice of the same ones.
-                live.client.set_credentials(connection.credentials.clone());
+                // It takes no notice of what it knows.
+                live.client.set_credentials(connection.credentials.clone(), &written);
                 **known = connection;
             }
             (Ok(connection), _) => {
                 let instance = vcenter.status.as_ref().and_then(|status| status.instance_uuid.clone());
+                let incident = vcenter.status.as_ref().and_then(|status| status.incident.clone());
                 let state = match self.connect(&name, &connection, instance) {
-                    Ok(live) => State::Followed(Box::new(connection), live),
+                    Ok(live) => {
+                        live.remember(incident);
+                        State::Followed(Box::new(connection), live)
+                    }
                     Err(why) => State::Unusable(why),
                 };
                 keeping.set_state(state);
@@ -211,7 +229,13 @@ impl Fleet {
                 let mut told = std::pin::pin!(told.into_stream());
                 while let Some(news) = told.next().await {
                     let news: Seen = news.map_err(|error| error.to_string());
-                    *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(news);
+                    {
+                        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                        // A watch that breaks off says nothing about the Secret: what was seen last holds.
+                        if news.is_ok() || !matches!(*seen, Some(Ok(_))) {
+                            *seen = Some(news);
+                        }
+                    }
                     // The receiver lives as long as the operator.
                     let _ = triggers.send(Trigger::Infos(name.clone(), Concerned::default()));
                 }
@@ -245,6 +269,12 @@ impl Known {
             live.retire();
         }
     }
+}
+
+/// Which writing of the Secret was seen: refused credentials that are written again are tried again.
+fn written(seen: &Seen) -> String {
+    let secret = seen.as_ref().ok().and_then(Option::as_ref);
+    secret.and_then(ResourceExt::resource_version).unwrap_or_default()
 }
 
 fn connection(vcenter: &VCenter, seen: Seen) -> Result<Connection, BadDeclaration> {

@@ -6,7 +6,10 @@ mod roster;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -19,9 +22,10 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     connection::Connection,
+    group::is_on_record,
     leadership::Claim,
     metrics::Metrics,
-    vcenter::{Live, Trigger},
+    vcenter::{Live, Login, Trigger},
 };
 use keep::Keeping;
 pub(crate) use keep::start;
@@ -38,6 +42,8 @@ const MOMENT: Duration = Duration::from_millis(20);
 /// All the vCenters.
 pub(crate) struct Fleet {
     known: Mutex<Known>,
+    /// Whether all vCenters have been taken up that there are at the start.
+    is_mustered: AtomicBool,
     namespaces: Store<PartialObjectMeta<Namespace>>,
     claim: Claim,
     metrics: Metrics,
@@ -77,7 +83,7 @@ impl Fleet {
         metrics: Metrics,
         triggers: mpsc::UnboundedSender<Trigger>,
     ) -> Self {
-        Self { known: Mutex::default(), namespaces, claim, metrics, triggers }
+        Self { known: Mutex::default(), is_mustered: AtomicBool::new(false), namespaces, claim, metrics, triggers }
     }
 
     /// Takes up all the vCenters that there are, before anybody asks for one: that which the environment names, and those that
@@ -106,12 +112,25 @@ impl Fleet {
                 tokio::time::sleep(MOMENT).await;
             }
         }
+        self.is_mustered.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Whether all vCenters have been taken up that there are at the start. Before, that there is none says nothing.
+    pub(crate) fn is_mustered(&self) -> bool {
+        self.is_mustered.load(Ordering::Acquire)
     }
 
     fn follow_environment(&self, known: &mut Known) {
         if let Some((client, live)) = &mut known.environment {
-            *live = Some(Live::start(DEFAULT, client.clone(), None, self.claim.clone(), self.triggers.clone()));
+            *live = Some(Live::start(
+                DEFAULT,
+                client.clone(),
+                Login::Environment,
+                None,
+                self.claim.clone(),
+                self.triggers.clone(),
+            ));
         }
     }
 
@@ -133,7 +152,8 @@ impl Fleet {
         // One that is being deleted goes where it was made, wherever a new one would go.
         let has_members = || {
             group.metadata.deletion_timestamp.is_some()
-                || match live.as_ref().filter(|live| live.away().is_none()) {
+                || is_on_record(group)
+                || match live.as_ref().filter(|live| live.is_in_sight()) {
                     Some(live) => live.mirror().has_members(&group.uid().unwrap_or_default(), cluster),
                     None => status.current_replicas.unwrap_or(0) > 0,
                 }
@@ -143,6 +163,20 @@ impl Fleet {
             Home::At(name) => known.seat(&name).map(Housing::Here),
             Home::Settle(name) => known.seat(&name).map(|_| Housing::Settle(name)),
             Home::Leave(name) => known.seat(&name).map(Housing::Leave),
+        }
+    }
+
+    /// Takes back all that a group has queued anywhere.
+    pub(crate) fn withdraw(&self, uid: &str) {
+        for live in self.lives() {
+            live.works().withdraw(uid);
+        }
+    }
+
+    /// Forgets the groups that are gone, wherever they were.
+    pub(crate) fn retain_groups(&self, is_there: impl Fn(&str) -> bool) {
+        for live in self.lives() {
+            live.works().retain(&is_there);
         }
     }
 
@@ -156,7 +190,7 @@ impl Fleet {
 
     /// Ends all sessions, which would otherwise stay until the vCenters tire of them. Nothing waits long for that.
     pub(crate) async fn farewell(&self) {
-        future::join_all(self.lives().iter().map(|live| log_out(&live.client))).await;
+        future::join_all(self.lives().iter().map(|live| live.leave())).await;
     }
 
     fn around(&self, namespace: &str) -> Around {
@@ -170,7 +204,7 @@ impl Fleet {
 
     fn connect(&self, name: &str, connection: &Connection, instance: Option<String>) -> Result<Arc<Live>, String> {
         let client = connection.client(Some(self.metrics.observer(name))).map_err(|bad| format!("spec.tls: {bad}"))?;
-        Ok(Live::start(name, client, instance, self.claim.clone(), self.triggers.clone()))
+        Ok(Live::start(name, client, Login::Declared, instance, self.claim.clone(), self.triggers.clone()))
     }
 }
 

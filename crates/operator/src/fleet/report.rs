@@ -18,10 +18,12 @@ use crate::{
 pub(super) async fn write(kube: &Client, vcenter: &VCenter, outlook: Result<&Arc<Live>, &str>) -> Result<(), Error> {
     let before = vcenter.status.clone().unwrap_or_default();
     let after = status(&before, vcenter.metadata.generation, outlook).await;
-    if before == after {
+    // As they are written: vCenter's times are finer than what the API server keeps of them, and would always differ.
+    let (written, wanted) = (status::value(&before), status::value(&after));
+    if written == wanted {
         return Ok(());
     }
-    let patch = status::difference(&status::value(&before), &status::value(&after));
+    let patch = status::difference(&written, &wanted);
     if status::write(&Api::all(kube.clone()), vcenter, patch).await?.is_none() {
         return Ok(());
     }
@@ -40,14 +42,20 @@ async fn status(before: &VCenterStatus, generation: Option<i64>, outlook: Result
         Ok(live) => match live.away() {
             Some(away) if away.reason == Reason::NotReadYet => ((None, away.reason, away.why), unchecked()),
             Some(away) => ((Some(false), away.reason, away.sentence()), unchecked()),
+            None if !live.is_in_sight() => ((None, Reason::NotReadYet, String::new()), unchecked()),
             None => {
                 fill(&mut status, live).await;
                 ((Some(true), Reason::LoggedIn, String::new()), authorization(live))
             }
         },
     };
+    let held = match outlook {
+        Ok(live) => hold(live, before),
+        Err(_) => (None, Reason::Unchecked, String::new()),
+    };
+    status.incident = outlook.ok().and_then(|live| live.works().incident().map(|incident| incident.id.clone()));
     let conditions = Conditions { before: &before.conditions, generation, now: Timestamp::now() };
-    status.conditions = [("Connected", connected), ("Authorized", authorized)]
+    status.conditions = [("Connected", connected), ("Authorized", authorized), ("SafetyHold", held)]
         .map(|(kind, (holds, reason, message))| conditions.judge(kind, holds, reason, message))
         .into();
     status
@@ -57,6 +65,22 @@ type Judgement = (Option<bool>, Reason, String);
 
 fn unchecked() -> Judgement {
     (None, Reason::Unchecked, String::new())
+}
+
+/// Whether everything that makes or destroys is stopped. It is while vCenter is away, if it was before.
+fn hold(live: &Live, before: &VCenterStatus) -> Judgement {
+    if !live.is_in_sight() {
+        let was =
+            before.conditions.iter().find(|condition| condition.type_ == "SafetyHold" && condition.status == "True");
+        return match was {
+            Some(was) => (Some(true), Reason::SafetyHold, was.message.clone()),
+            None => (None, Reason::Unchecked, String::new()),
+        };
+    }
+    match live.works().incident() {
+        Some(incident) => (Some(true), Reason::SafetyHold, incident.sentence()),
+        None => (Some(false), Reason::NoneMissing, String::new()),
+    }
 }
 
 fn authorization(live: &Live) -> Judgement {
@@ -92,16 +116,21 @@ fn news(before: &VCenterStatus, after: &VCenterStatus) -> Vec<News> {
         status.conditions.iter().find(|condition| condition.type_ == kind).cloned()
     };
     let mut news = Vec::new();
-    for (kind, well) in [("Connected", "vCenter is there"), ("Authorized", "all privileges that are needed are there")]
-    {
+    for (kind, good, well) in [
+        ("Connected", "True", "vCenter is there"),
+        ("Authorized", "True", "all privileges that are needed are there"),
+        ("SafetyHold", "False", "no more VMs are missing than may be: cloning and destroying go on"),
+    ] {
         let (Some(is), was) = (find(after, kind), find(before, kind)) else { continue };
         let is_same = was.as_ref().is_some_and(|was| was.status == is.status && was.reason == is.reason);
         let reason = Reason::ALL.iter().find(|reason| reason.word() == is.reason).map_or("", |reason| reason.word());
         match is.status.as_str() {
             _ if is_same => {}
-            "False" => news.push(News { is_warning: true, reason, message: is.message }),
-            "True" => news.push(News { is_warning: false, reason, message: well.to_owned() }),
-            _ => {}
+            // That nothing is missing is news only after something was.
+            "False" if good == "False" && was.is_none_or(|was| was.status != "True") => {}
+            "Unknown" => {}
+            status if status == good => news.push(News { is_warning: false, reason, message: well.to_owned() }),
+            _ => news.push(News { is_warning: true, reason, message: is.message }),
         }
     }
     news

@@ -66,6 +66,7 @@ impl Diaries {
             observed: turn.observed.as_ref(),
             plan: &turn.plan,
             verdict: &verdict,
+            stalled_before: stalled(group),
         };
         let news = diary.told.news(&facts);
         Page { verdict, news }
@@ -92,11 +93,23 @@ impl Diaries {
     }
 }
 
+/// Why the group was stalled when this was last written, if it was.
+fn stalled(group: &VmGroup) -> Option<&str> {
+    let mut conditions = group.status.as_ref()?.conditions.iter();
+    let stalled = conditions.find(|condition| condition.type_ == "Stalled" && condition.status == "True")?;
+    Some(&stalled.reason)
+}
+
+/// Whether the status is about the spec as it is now.
+pub(super) fn is_current(group: &VmGroup) -> bool {
+    group.status.as_ref().is_some_and(|status| status.observed_generation == group.metadata.generation)
+}
+
 /// Whether the group was as declared when this was last written.
-fn was_settled(group: &VmGroup) -> bool {
+pub(super) fn was_settled(group: &VmGroup) -> bool {
     let Some(status) = &group.status else { return false };
     let is_it = |condition: &&k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| {
         condition.type_ == "Ready" && condition.status == "True" && condition.reason == Reason::AsDeclared.word()
     };
-    status.observed_generation == group.metadata.generation && status.conditions.iter().find(is_it).is_some()
+    is_current(group) && status.conditions.iter().find(is_it).is_some()
 }

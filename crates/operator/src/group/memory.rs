@@ -1,42 +1,150 @@
-//! What is under way for a group. All of it may be forgotten at any time: names keep a second attempt from making a second
-//! machine.
+//! What is known of a group and under way for it. All of it may be forgotten at any time: the record is written down, and names keep a
+//! second attempt from making a second machine.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use drover_api::vmgroup::Readiness;
+use drover_api::{VmGroup, vmgroup};
 use drover_core::{
-    Action, Subject,
+    Action, Plan, Subject,
     backoff::{Backoff, Pace},
-    faults::{Failure, NextStep, next_step},
-    group::{Desired, Folder, MachineId, Member, Observed, Timestamp},
-    names,
+    brake::{Brake, Incident, Scope, Toll},
+    faults::{Failure, NextStep, next_step, refusal},
+    group::{
+        Desired, Folder, FolderId, Hardware, Lookalikes, MachineId, Member, Observed, Power, Refusal, Revision,
+        Timestamp, UpdatePolicy,
+    },
+    names::Slot,
+    plan::outlived_shutdowns,
+    record::{BadRecord, Record, Stage},
+    roll::{Called, Roll},
 };
-use vim25::{Error, ManagedObjectReference, refs::FolderRef};
+use kube::ResourceExt;
+use vim25::{Error, ManagedObjectReference};
 
-use crate::vcenter::{
-    marker::Marker,
-    mirror::{Machine, Mirror},
-};
+use super::view::{self, View};
 
 /// How long the effect of a task is waited for after the task has ended well.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// From the third time on, it is said why something has to be looked at again.
+const WORTH_A_WORD: u32 = 3;
+/// How often a folder that seems empty and isn't is looked at before it is let be.
+const LOOKS: u32 = 5;
+
 /// What is under way for a group.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
+    pub(crate) record: Recorded,
+    /// What is nobody's, and looks like the group's.
+    pub(crate) lookalikes: Lookalikes,
+    brake: Option<Brake>,
+    pub(crate) is_stopped: bool,
+    /// Whether somebody said to go on for this group, whatever stops its vCenter.
+    pub(crate) goes_on: bool,
+    /// What the machines were to be when the group was last as declared.
+    pub(crate) settled: Option<MadeOf>,
+    /// How often the group's folder seemed empty and wasn't.
+    occupied: u32,
+    /// How often in a row each thing had to be looked at again.
+    looks: BTreeMap<Subject, u32>,
     /// What is being submitted, and what tasks do.
     under_way: BTreeSet<Action>,
     /// What has ended well, and since when its effect is waited for.
     done: BTreeMap<Action, Timestamp>,
     waits: Backoff<Subject>,
     shutdowns: BTreeMap<MachineId, Timestamp>,
+    /// The hardware that machines didn't take.
+    refused: BTreeMap<MachineId, Refusal>,
     /// Why what failed last did.
     problems: BTreeMap<Subject, String>,
     /// The generation of the spec that all this is about.
     generation: i64,
+}
+
+/// All that decides which machines are replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MadeOf(Revision, Hardware, UpdatePolicy, Power);
+
+impl MadeOf {
+    pub(crate) fn of(desired: &Desired) -> Self {
+        Self(desired.revision, desired.hardware, desired.update, desired.power)
+    }
+}
+
+/// The group's record, and how much of it is written down.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    /// What is so.
+    roll: Roll,
+    /// What is written down for sure.
+    written: Option<vmgroup::Record>,
+    /// The version of the group that was written last.
+    version: Option<String>,
+}
+
+impl Recorded {
+    /// Takes up what is written in a group, unless that is older than what was last written from here.
+    pub(crate) fn take_up(&mut self, group: &VmGroup) -> Result<(), BadRecord> {
+        let version = |text: &Option<String>| text.as_ref().and_then(|text| text.parse::<u64>().ok());
+        let is_old = match (version(&group.resource_version()), version(&self.version)) {
+            (Some(of_group), Some(own)) => of_group < own,
+            _ => false,
+        };
+        if is_old {
+            return Ok(());
+        }
+        let written = group.status.as_ref().and_then(|status| status.record.as_ref());
+        if let Some(written) = written.filter(|written| self.written.as_ref() != Some(written)) {
+            self.roll.set_record(Record::read(written)?);
+        }
+        // Where somebody has taken it away, it is written again.
+        self.written = written.cloned();
+        self.version = group.resource_version();
+        Ok(())
+    }
+
+    /// What would have to be written, if it isn't what is written.
+    pub(crate) fn to_write(&self) -> Option<vmgroup::Record> {
+        let now = self.roll.record()?.write();
+        (self.written.as_ref() != Some(&now)).then_some(now)
+    }
+
+    /// What was written down last, for sure.
+    pub(crate) fn written(&self) -> Option<&vmgroup::Record> {
+        self.written.as_ref()
+    }
+
+    /// Notes what has been written.
+    pub(crate) fn note_written(&mut self, written: vmgroup::Record, version: Option<String>) {
+        self.written = Some(written);
+        self.version = version;
+    }
+
+    /// Notes what is about to be asked for, and says whether all of that is written down.
+    pub(crate) fn announce(&mut self, actions: &[Action], members: &[Member]) -> bool {
+        let Some(record) = self.roll.record_mut() else { return actions.is_empty() };
+        let clones = |action: &Action| if let Action::Clone(slot) = action { Some(*slot) } else { None };
+        let slot_of = |id: &MachineId| members.iter().find(|member| member.id == *id).map(|member| member.slot);
+        record.reserve(actions.iter().filter_map(clones));
+        for action in actions {
+            if let Action::Destroy(id) = action
+                && let Some(slot) = slot_of(id)
+            {
+                record.condemn(slot, id.clone());
+            }
+        }
+        let is_announced =
+            |action: &Action| matches!(action, Action::Clone(_) | Action::Destroy(_) | Action::MoveIntoFolder(_));
+        !actions.iter().any(is_announced) || self.to_write().is_none()
+    }
+
+    /// The record, once the group has been looked at.
+    pub(crate) fn now(&self) -> Option<&Record> {
+        self.roll.record()
+    }
 }
 
 impl Memory {
@@ -46,6 +154,7 @@ impl Memory {
             self.generation = generation;
             self.waits.reset();
             self.problems.clear();
+            self.refused.clear();
         }
     }
 
@@ -58,15 +167,22 @@ impl Memory {
         self.under_way.insert(action);
     }
 
-    pub(crate) fn succeeded(&mut self, action: &Action, now: Timestamp) {
+    /// Something ended well. A clone has made a machine.
+    pub(crate) fn succeeded(&mut self, action: &Action, made: Option<&ManagedObjectReference>, now: Timestamp) {
         self.under_way.remove(action);
         let subject = action.subject();
-        self.waits.succeeded(&subject);
-        self.problems.remove(&subject);
-        match action {
-            Action::ShutdownGuest(id) => {
+        if let Action::Reconfigure(id, _) = action {
+            self.refused.remove(id);
+        }
+        let problem = self.problems.get(&subject).cloned().filter(|_| self.is_refused_for_good(&subject));
+        self.forget_failures_of(&subject);
+        self.problems.extend(problem.map(|problem| (subject.clone(), problem)));
+        match (action, made) {
+            (Action::ShutdownGuest(id), _) => {
                 self.shutdowns.entry(id.clone()).or_insert(now);
             }
+            // Its machine is there, whenever it is told of.
+            (Action::Clone(slot), Some(made)) => self.record.roll.cloned(*slot, MachineId(made.value().to_owned())),
             _ => drop(self.done.insert(action.clone(), now)),
         }
         if let (Subject::Machine(id), false) = (subject, matches!(action, Action::ShutdownGuest(_))) {
@@ -74,17 +190,24 @@ impl Memory {
         }
     }
 
+    /// Whether a machine doesn't take the hardware that is declared, which is said until it is another.
+    fn is_refused_for_good(&self, subject: &Subject) -> bool {
+        matches!(subject, Subject::Machine(id) if matches!(self.refused.get(id), Some(Refusal::Altogether(_))))
+    }
+
     /// Nobody knows how it ended. What it did, the world shows.
     pub(crate) fn lost(&mut self, action: &Action) {
         self.under_way.remove(action);
     }
 
-    /// A call or task failed. If its name was taken, `taken_by` says by whom, if that can be seen.
+    /// A call or task failed. If its name was taken, `taken_by` says by whom, if that can be seen. `power` is that of the machine
+    /// that it was done to.
     pub(crate) fn failed(
         &mut self,
         action: &Action,
         error: &Error,
         taken_by: Option<&str>,
+        power: Power,
         now: Timestamp,
         draw: u64,
     ) -> NextStep {
@@ -94,16 +217,38 @@ impl Memory {
         let step = next_step(failure, action.into());
         let subject = action.subject();
         if step == NextStep::Done {
-            self.succeeded(action, now);
+            self.succeeded(action, None, now);
             return step;
         }
-        if let Action::ShutdownGuest(id) = action {
-            // One that refuses to be asked is powered off when its time is over, like one that never gets there.
+        if let Action::Reconfigure(id, hardware) = action
+            && let Some(refusal) = refusal(&lineage, *hardware, power)
+        {
+            if let Refusal::Altogether(_) = refusal {
+                self.problems.insert(subject.clone(), format!("{}: {error}", gerund(action)));
+            }
+            self.refused.insert(id.clone(), refusal);
+            self.waits.failed(subject, now, draw, Pace::Soon);
+            return step;
+        }
+        if let Action::ShutdownGuest(id) = action
+            && !step.concerns_the_whole_vcenter()
+        {
+            // One that refuses to be asked is powered off when its time is over, like one that never gets there. One that the
+            // question never got to is asked again.
             self.shutdowns.entry(id.clone()).or_insert(now);
             return step;
         }
+        let looks = self.looks.entry(subject.clone()).or_default();
+        *looks =
+            if matches!(step, NextStep::AdoptOrConflict | NextStep::LookAgain) { looks.saturating_add(1) } else { 0 };
+        let is_stubborn = *looks >= WORTH_A_WORD;
         let (pace, problem) = match (step, taken_by) {
             (NextStep::AdoptOrConflict, Some(conflict)) => (Pace::Normal, Some(conflict.to_owned())),
+            (NextStep::AdoptOrConflict, None) if is_stubborn => (
+                Pace::Normal,
+                Some(format!("{}: {error}: something that Drover can't see has this name in vCenter", gerund(action))),
+            ),
+            (NextStep::LookAgain, _) if is_stubborn => (Pace::Soon, Some(format!("{}: {error}", gerund(action)))),
             // It is another attempt's, on its way; or the group's view of vCenter shows it anyway.
             (NextStep::AdoptOrConflict | NextStep::LookAgain, _) => (Pace::Soon, None),
             (step, _) if step.concerns_the_whole_vcenter() => (Pace::Soon, None),
@@ -116,10 +261,18 @@ impl Memory {
         step
     }
 
+    fn forget_failures_of(&mut self, subject: &Subject) {
+        self.waits.succeeded(subject);
+        self.looks.remove(subject);
+        self.problems.remove(subject);
+    }
+
     /// Everything is as declared, so whatever failed on the way no longer matters.
     pub(crate) fn forgive(&mut self) {
         self.problems.clear();
         self.waits.reset();
+        self.looks.clear();
+        self.occupied = 0;
     }
 
     pub(crate) fn problems(&self) -> Vec<String> {
@@ -132,48 +285,179 @@ impl Memory {
         patience.chain(self.waits.not_before(&Subject::Folder)).filter(|time| *time > now).min()
     }
 
-    /// The group as it is.
-    pub(crate) fn observe(&mut self, view: &View<'_>, now: Timestamp) -> Observed {
+    /// The group's folder seemed empty, and wasn't: what is in it can't be seen, or was not told of yet.
+    pub(crate) fn folder_is_occupied(&mut self, action: &Action, now: Timestamp, draw: u64) {
+        self.under_way.remove(action);
+        match action.subject() {
+            left @ Subject::LeftFolder(_) => drop(self.waits.failed(left, now, draw, Pace::Long)),
+            subject => {
+                self.occupied += 1;
+                self.waits.failed(subject, now, draw, Pace::Soon);
+            }
+        }
+    }
+
+    /// The group as it is. `before` is how many machines it was said to have.
+    pub(crate) fn observe(&mut self, view: &View<'_>, before: u32, now: Timestamp) -> Observed {
         let group_folder = view.group_folder();
         let folder = match group_folder.as_ref() {
             None => Folder::Absent,
             Some(folder) if view.mirror.is_occupied(folder) => Folder::Occupied,
+            Some(_) if self.occupied >= LOOKS => Folder::OccupiedUnseen,
             Some(_) => Folder::Empty,
         };
-        let mut members = view.members(group_folder.as_ref());
+        if folder != Folder::Absent && view.desired.deletion.is_none() {
+            // Whoever made it, it is there.
+            self.forget_failures_of(&Subject::Folder);
+        }
+        let Called { found, held } = self.call_roll(view, group_folder.as_ref(), before, now);
+        let members = found.members.iter().filter_map(|(slot, id)| view.member(id, *slot, group_folder.as_ref()));
+        let mut members: Vec<_> = members.collect();
         self.tidy(folder, &members, now);
         let busy: BTreeSet<_> = self.under_way.iter().chain(self.done.keys()).map(Action::subject).collect();
         for member in &mut members {
             let subject = Subject::Machine(member.id.clone());
             member.busy = busy.contains(&subject);
             member.shutdown_since = self.shutdowns.get(&member.id).copied();
+            member.refused = self.refused.get(&member.id).copied();
             member.not_before = self.waits.not_before(&subject);
         }
         let folder_waits = self.waits.not_before(&Subject::Folder).is_some_and(|time| time > now);
         let slot = |subject: &Subject| if let Subject::Slot(slot) = subject { Some(*slot) } else { None };
-        Observed {
-            folder: if folder_waits || busy.contains(&Subject::Folder) { Folder::Busy } else { folder },
+        let cloning: BTreeSet<Slot> = busy.iter().filter_map(slot).collect();
+        // What is on its way in or out of the folder has to be over before anything is decided by what is in it.
+        let moves =
+            |action: &Action| matches!(action, Action::Destroy(_) | Action::Clone(_) | Action::MoveIntoFolder(_));
+        let folder_moves = view.desired.deletion.is_some() && self.under_way.iter().any(moves);
+        let has_pending = self.record.roll.has_pending(&found);
+        let mut observed = Observed {
+            folder: if folder_waits || folder_moves || busy.contains(&Subject::Folder) { Folder::Busy } else { folder },
+            held: held.into_iter().filter(|(slot, _)| !cloning.contains(slot)).collect(),
+            unmarked: found.unmarked,
+            lookalikes: self.lookalikes.clone(),
+            left_folders: self.left_folders(view, group_folder.as_ref(), &busy, now),
+            is_stopped: false,
             members,
-            cloning: busy.iter().filter_map(slot).collect(),
-            unknown_clones: view.unknown_clones,
+            cloning,
+            unknown_clones: view.has_unknown_clones && has_pending,
             failed: self.waits.waits().filter_map(|(subject, time)| Some((slot(subject)?, time))).collect(),
+        };
+        for id in outlived_shutdowns(view.desired, &observed, now) {
+            self.shutdowns.remove(&id);
+            for member in observed.members.iter_mut().filter(|member| member.id == id) {
+                member.shutdown_since = None;
+            }
         }
+        observed
+    }
+
+    /// The folders that members were moved out of, and that seem empty. One that isn't after all is let be.
+    fn left_folders(
+        &mut self,
+        view: &View<'_>,
+        folder: Option<&ManagedObjectReference>,
+        busy: &BTreeSet<Subject>,
+        now: Timestamp,
+    ) -> Vec<FolderId> {
+        let Some(record) = self.record.roll.record_mut() else { return Vec::new() };
+        let reference = |id: &FolderId| ManagedObjectReference::new("Folder", &id.0);
+        record.retain_folders(|id| view.mirror.folders.contains_key(&reference(id)) && folder != Some(&reference(id)));
+        let is_free = |id: &&FolderId| {
+            let subject = Subject::LeftFolder((*id).clone());
+            let waits = self.waits.not_before(&subject).is_some_and(|time| time > now);
+            !view.mirror.is_occupied(&reference(id)) && !waits && !busy.contains(&subject)
+        };
+        record.left_folders().iter().filter(is_free).cloned().collect()
+    }
+
+    /// Says which machines are the group's, and which of them can't be seen.
+    fn call_roll(
+        &mut self,
+        view: &View<'_>,
+        folder: Option<&ManagedObjectReference>,
+        before: u32,
+        now: Timestamp,
+    ) -> Called {
+        let roll = &mut self.record.roll;
+        let sightings = |record: &Record| view.sightings(folder, record);
+        let sightings = sightings(roll.begin(sightings, before));
+        let is_gone = |id: &MachineId| view.mirror.is_proved_gone(&view::reference(id));
+        let slot = |action: &Action| if let Action::Clone(slot) = action { Some(*slot) } else { None };
+        let pending =
+            roll.record().into_iter().flat_map(Record::entries).filter(|(_, entry)| entry.stage == Stage::Pending);
+        // Which slots they are for, nobody knows.
+        let unknown = pending.map(|(slot, _)| slot).filter(|_| view.has_unknown_clones);
+        let cloning: BTreeSet<Slot> = self.under_way.iter().filter_map(slot).chain(unknown).collect();
+        let called = roll.call(&view.desired.uid, &sightings, &cloning, is_gone, |id| view.called(id), now);
+        if let (Some(record), Some(folder)) = (roll.record_mut(), folder) {
+            record.use_folder(&FolderId(folder.value().to_owned()));
+        }
+        let names = |ids: &[MachineId]| ids.iter().map(|id| view.called(id)).collect();
+        self.lookalikes = Lookalikes { copies: names(&called.found.copies), returned: names(&called.found.returned) };
+        called
+    }
+
+    /// How many machines the group has by the record, and since when those have been missing that are.
+    pub(crate) fn toll(&self, now: Timestamp) -> (usize, Vec<Timestamp>) {
+        self.record.roll.toll(now)
+    }
+
+    /// Nothing can be said of how long machines have been missing.
+    pub(crate) fn restart_clocks(&mut self, now: Timestamp) {
+        self.record.roll.restart_clocks(now);
+    }
+
+    /// Nothing is planned for the group, because it can't be looked at.
+    pub(crate) fn forget_missing(&mut self) {
+        self.record.roll.forget_missing();
+    }
+
+    /// Takes up what a plan has given up, and what it has no more use for.
+    pub(crate) fn give_up(&mut self, plan: &Plan, has_unknown_clones: bool) {
+        let slot = |action: &Action| if let Action::Clone(slot) = action { Some(*slot) } else { None };
+        let cloning: BTreeSet<Slot> = self.under_way.iter().chain(self.done.keys()).filter_map(slot).collect();
+        let Some(record) = self.record.roll.record_mut() else { return };
+        plan.given_up.iter().for_each(|slot| record.remove(*slot));
+        if plan.settled && !has_unknown_clones {
+            record.retain_pending(|slot| cloning.contains(&slot));
+        }
+    }
+
+    /// Says whether everything that makes or destroys has to stop for this group.
+    pub(crate) fn judge(&mut self, toll: &Toll<'_>, now: Timestamp) -> Option<Incident> {
+        let brake = self.brake.get_or_insert_with(|| Brake::new(Scope::Group));
+        let incident = brake.judge(toll, now);
+        if self.is_stopped && incident.is_none() && !brake.was_released(now) {
+            // They are coming back: those that are still missing have the time that any has.
+            self.restart_clocks(now);
+        }
+        self.is_stopped = incident.is_some();
+        incident
     }
 
     /// Forgets what is over.
     fn tidy(&mut self, folder: Folder, members: &[Member], now: Timestamp) {
         self.done.retain(|action, since| {
-            !action.shows_in(folder, members) && now.duration_since(*since) < PATIENCE.try_into().unwrap_or_default()
+            // A clock that was set back would have it waited for until it is as late again.
+            let waits = *since <= now && now.duration_since(*since) < PATIENCE.try_into().unwrap_or_default();
+            waits && !action.shows_in(folder, members)
         });
         let is_there = |id: &MachineId| members.iter().any(|member| member.id == *id);
         let is_open = |subject: &Subject| match subject {
-            Subject::Folder => true,
+            Subject::Folder | Subject::LeftFolder(_) => true,
             Subject::Slot(slot) => !members.iter().any(|member| member.slot == *slot),
             Subject::Machine(id) => is_there(id),
         };
         self.waits.retain(is_open);
         self.problems.retain(|subject, _| is_open(subject));
-        self.shutdowns.retain(|id, _| is_there(id));
+        self.looks.retain(|subject, _| is_open(subject));
+        let runs = |id: &MachineId| members.iter().any(|member| member.id == *id && member.power == Power::On);
+        self.shutdowns.retain(|id, _| runs(id));
+        self.refused.retain(|id, refusal| match refusal {
+            // Once it is off, it is another matter.
+            Refusal::WhileRunning(_) => runs(id),
+            Refusal::Altogether(_) => is_there(id),
+        });
     }
 }
 
@@ -182,6 +466,7 @@ fn gerund(action: &Action) -> String {
     match action {
         Action::CreateFolder => "making the group's folder".to_owned(),
         Action::DestroyFolder => "removing the group's folder".to_owned(),
+        Action::DestroyLeftFolder(_) => "removing the folder that the machines were moved out of".to_owned(),
         Action::Clone(slot) => format!("cloning into slot {slot}"),
         Action::PowerOn(id) => format!("powering {} on", id.0),
         Action::PowerOff(id) => format!("powering {} off", id.0),
@@ -190,99 +475,7 @@ fn gerund(action: &Action) -> String {
         Action::Reconfigure(id, _) => format!("reconfiguring {}", id.0),
         Action::Rename(id, _) => format!("renaming {}", id.0),
         Action::MoveIntoFolder(id) => format!("moving {} into the group's folder", id.0),
+        Action::Mark(id, _) => format!("bringing the marker of {} up to date", id.0),
         Action::Destroy(id) => format!("destroying {}", id.0),
-    }
-}
-
-/// Where to look for a group, and how.
-pub(crate) struct View<'a> {
-    pub desired: &'a Desired,
-    pub readiness: Readiness,
-    pub mirror: &'a Mirror,
-    /// The folder that the group's own folder is in.
-    pub base: &'a FolderRef,
-    /// The id of this Kubernetes cluster.
-    pub cluster: &'a str,
-    /// Whether clones of the group's template run that aren't known to be another's.
-    pub unknown_clones: bool,
-    /// The names of the members that the user has marked to go first.
-    pub marked: BTreeSet<String>,
-}
-
-impl View<'_> {
-    pub(crate) fn group_folder(&self) -> Option<ManagedObjectReference> {
-        let name = names::folder(&self.desired.namespace, &self.desired.name);
-        let base: ManagedObjectReference = self.base.clone().into();
-        let mut folders = self.mirror.folders.iter();
-        folders
-            .find(|(_, folder)| folder.name == name && folder.parent.as_ref() == Some(&base))
-            .map(|(reference, _)| reference.clone())
-    }
-
-    /// Whose folder it is, if it is that of a group in another Kubernetes cluster. Nobody fights over it.
-    pub(crate) fn conflict(&self) -> Option<String> {
-        let folder = self.group_folder()?;
-        let inside = self.mirror.machines.values().filter(|machine| machine.parent.as_ref() == Some(&folder));
-        let mut foreign = None;
-        for marker in inside.filter_map(|machine| machine.marker.as_ref()) {
-            if marker.cluster == self.cluster {
-                return None;
-            }
-            foreign = Some(marker);
-        }
-        let Marker { owner: (namespace, name), cluster, .. } = foreign?;
-        let folder = names::folder(&self.desired.namespace, &self.desired.name);
-        Some(format!(
-            "the folder {folder} is that of the group {namespace}/{name} of another Kubernetes cluster ({cluster}): set \
-             spec.placement.folder to one that this cluster has for itself"
-        ))
-    }
-
-    fn members(&self, folder: Option<&ManagedObjectReference>) -> Vec<Member> {
-        let mut members: BTreeMap<_, (bool, Member)> = BTreeMap::new();
-        for (reference, machine) in &self.mirror.machines {
-            let is_ours = |marker: &&Marker| marker.group == self.desired.uid && marker.cluster == self.cluster;
-            let Some(marker) = machine.marker.as_ref().filter(is_ours) else { continue };
-            let member = self.member(reference, machine, marker, folder);
-            // A copy that somebody made of a member carries its marker too. The one in its place is the member.
-            let name = names::member(&self.desired.name, &self.desired.uid, marker.slot);
-            let in_place = member.in_folder && member.name == name;
-            match members.get(&marker.slot) {
-                Some((true, _)) => {}
-                Some((false, other)) if !in_place && other.id < member.id => {}
-                _ => drop(members.insert(marker.slot, (in_place, member))),
-            }
-        }
-        members.into_values().map(|(_, member)| member).collect()
-    }
-
-    fn member(
-        &self,
-        reference: &ManagedObjectReference,
-        machine: &Machine,
-        marker: &Marker,
-        folder: Option<&ManagedObjectReference>,
-    ) -> Member {
-        Member {
-            id: MachineId(reference.value().to_owned()),
-            slot: marker.slot,
-            revision: marker.revision,
-            created: machine.created,
-            name: machine.name.clone(),
-            in_folder: machine.parent.is_some() && machine.parent.as_ref() == folder,
-            hardware: machine.hardware,
-            hot_add: machine.hot_add,
-            power: machine.power,
-            ready_since: match self.readiness {
-                Readiness::PoweredOn => machine.since.on,
-                Readiness::ToolsRunning => machine.since.tools,
-                Readiness::IPAddress => machine.since.address,
-            },
-            guest_answers: machine.tools_running,
-            shutdown_since: None,
-            busy: false,
-            marked: self.marked.contains(&names::member(&self.desired.name, &self.desired.uid, marker.slot)),
-            not_before: None,
-        }
     }
 }

@@ -7,7 +7,7 @@ use vim25::{
     props::{distributed_virtual_portgroup as port_group, distributed_virtual_switch, opaque_network, virtual_machine},
     refs::{DistributedVirtualPortgroupRef, NetworkRef, OpaqueNetworkRef, VirtualMachineRef},
     types::{
-        AnyVirtualDeviceBackingInfo, DistributedVirtualSwitchPortConnection, OpaqueNetworkSummary,
+        AnyVirtualDevice, AnyVirtualDeviceBackingInfo, DistributedVirtualSwitchPortConnection, OpaqueNetworkSummary,
         VirtualDeviceConfigSpec, VirtualEthernetCard, VirtualEthernetCardDistributedVirtualPortBackingInfo,
         VirtualEthernetCardNetworkBackingInfo, VirtualEthernetCardOpaqueNetworkBackingInfo,
     },
@@ -49,10 +49,20 @@ pub(super) async fn cards(
     let mut changes = Vec::new();
     for ((name, network), mut device) in spec.networks.iter().zip(networks).zip(present) {
         device.backing = Some(backing(client, name, network).await?);
+        be_new(&mut device);
         let operation = Some(VirtualDeviceConfigSpecOperation::Edit);
         changes.push(VirtualDeviceConfigSpec { operation, device, ..Default::default() });
     }
     Ok(changes)
+}
+
+/// Makes an edited card a clone's own. With the template's address and port id in the request, every clone would get those.
+fn be_new(device: &mut AnyVirtualDevice) {
+    if let Some(card) = device.downcast_mut::<VirtualEthernetCard>() {
+        card.mac_address = None;
+        card.address_type = Some("generated".to_owned());
+        card.external_id = None;
+    }
 }
 
 /// What a card is connected to, in the words of the network's kind.
@@ -111,4 +121,24 @@ async fn segment(
         ..Default::default()
     };
     Ok(AnyVirtualDeviceBackingInfo::VirtualEthernetCardOpaqueNetworkBackingInfo(Box::new(backing)))
+}
+
+#[cfg(test)]
+mod tests {
+    use vim25::types::VirtualVmxnet3;
+
+    use super::*;
+
+    #[test]
+    fn an_edited_card_has_neither_the_templates_address_nor_its_port_id() {
+        let mut device = AnyVirtualDevice::from(VirtualVmxnet3::default());
+        let card = device.downcast_mut::<VirtualEthernetCard>().unwrap();
+        card.address_type = Some("assigned".to_owned());
+        card.mac_address = Some("00:50:56:01:02:03".to_owned());
+        card.external_id = Some("port".to_owned());
+        be_new(&mut device);
+        let card = device.downcast_ref::<VirtualEthernetCard>().unwrap();
+        assert_eq!((card.mac_address.as_ref(), card.external_id.as_ref()), (None, None));
+        assert_eq!(card.address_type.as_deref(), Some("generated"));
+    }
 }

@@ -9,11 +9,11 @@ use drover_core::{
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use vim25::ManagedObject;
 
 use super::{
-    memory::{Memory, View},
+    memory::Memory,
     source::{self, Unusable},
+    view::View,
 };
 use crate::fleet::Seat;
 
@@ -37,10 +37,11 @@ pub(crate) async fn preview(
     let spec = source::with_defaults(&group.spec, &seat.defaults);
     let live = &seat.live;
     let base = source::base(&live.inventory, &spec.placement).await?;
-    let source = source::source(live, secrets, &base, None, &spec).await?;
+    // What a clone needs has to be there too.
+    source::source(live, &base, None, &spec).await?;
+    source::cloud_init(secrets, &spec).await?;
     let now = Timestamp::now();
     let mirror = live.mirror();
-    let template = Some(source.template.reference());
     let view = View {
         desired,
         readiness: group.spec.readiness,
@@ -48,9 +49,13 @@ pub(crate) async fn preview(
         base: &base.folder,
         cluster,
         marked,
-        unknown_clones: mirror.running.values().any(|entity| Some(entity) == template),
+        has_unknown_clones: mirror.running.values().any(|running| running.is_clone),
     };
-    let observed = Memory::default().observe(&view, now);
+    let mut memory = Memory::default();
+    // One that makes no sense is the operator's to complain of.
+    let _ = memory.record.take_up(group);
+    let before = group.status.as_ref().and_then(|status| status.current_replicas).unwrap_or(0);
+    let observed = memory.observe(&view, u32::try_from(before).unwrap_or(0), now);
     let actions = forecast(desired, &observed, now);
     Ok(Preview { members: observed.members, actions })
 }

@@ -37,6 +37,10 @@ pub(super) fn status(group: &VmGroup, desired: &Desired, turn: &Turn, verdict: &
         available_replicas: kept(number(available), before.available_replicas),
         revision: Some(format!("{:016x}", desired.revision.0)),
         vcenter: before.vcenter,
+        vcenter_instance: before.vcenter_instance.or_else(|| turn.instance.clone()),
+        // It is written by itself.
+        record: before.record,
+        incident: if is_known { turn.incident.clone() } else { before.incident },
         selector: Some(format!("{GROUP_LABEL}={}", names::label(&desired.name))),
         conditions: conditions(group, &verdict.conditions),
     }
@@ -59,18 +63,26 @@ pub(super) fn invalid(group: &VmGroup, invalid: &Invalid) -> VmGroupStatus {
     }
 }
 
+/// Writes what differs from what stands there.
 pub(super) async fn write(groups: &Api<VmGroup>, group: &VmGroup, status: VmGroupStatus) -> Result<(), Error> {
-    if group.status.as_ref() == Some(&status) {
-        return Ok(());
+    let before = group.status.clone().unwrap_or_default();
+    let patch = status::difference(&status::value(&before), &status::value(&status));
+    if patch.as_object().is_some_and(|patch| !patch.is_empty()) {
+        status::write(groups, group, patch).await?;
     }
-    status::write(groups, group, status::value(&status)).await?;
     Ok(())
 }
 
 /// Writes down which vCenter the group is at home in, before anything is done there; or that it is in none.
 pub(super) async fn settle(groups: &Api<VmGroup>, group: &VmGroup, vcenter: Option<&str>) -> Result<(), Error> {
-    status::write(groups, group, json!({"vcenter": vcenter})).await?;
+    status::write(groups, group, json!({"vcenter": vcenter, "vcenterInstance": null})).await?;
     Ok(())
+}
+
+/// Tells that the group's folder stays in vCenter.
+pub(super) fn folder_kept(kube: &Client, group: &VmGroup) {
+    let message = "the group's folder stays: something is in it that Drover can't see".to_owned();
+    events::tell(kube, group, &[News { is_warning: true, reason: "FolderKept", message }]);
 }
 
 /// Tells that the group is given up.

@@ -1,23 +1,30 @@
 //! What a group names, found in vCenter: where its machines go and what they are made from.
 
+use std::collections::BTreeMap;
+
 use drover_api::{
     VmGroupSpec,
     vmgroup::{CloneMode, Placement, Text},
 };
+use drover_core::{
+    group::Timestamp,
+    names::Slot,
+    placement::{Candidate, NoHost, Obstacle, place},
+};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use vim25::{
-    Client, Inventory, LookupError, ManagedObject, ManagedObjectReference,
+    Client, Inventory, LookupError, ManagedObject, ManagedObjectReference, Secret as Hidden,
     props::{cluster_compute_resource, resource_pool, virtual_machine},
     refs::{
         ClusterComputeResourceRef, DatacenterRef, DatastoreRef, FolderRef, HostSystemRef, NetworkRef, ResourcePoolRef,
         VirtualMachineRef, VirtualMachineSnapshotRef,
     },
-    types::VirtualDeviceConfigSpec,
+    types::{ObjectSpec, PropertyFilterSpec, PropertySpec, VirtualDeviceConfigSpec},
 };
 
 use super::networks;
-use crate::vcenter::{Live, host::Host, rights::Part};
+use crate::vcenter::{Live, host::Host, mirror::Mirror, rights::Part};
 
 /// The folder that the seed operator's users make for it.
 const DEFAULT_FOLDER: &str = "vm-operator";
@@ -35,28 +42,62 @@ pub(crate) struct Found {
     pub base: Base,
     /// The template, if there is one: clones of it may be on their way.
     pub template: Option<VirtualMachineRef>,
-    /// All that a clone needs, once one is needed.
+    /// What a clone needs of vCenter, once one is needed.
     pub source: Option<Source>,
+    /// What guests are told, as of now. What is in a Secret is read for each plan that clones, and never kept.
+    pub cloud_init: Option<CloudInit>,
 }
 
 /// What the group's machines are made from.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub template: VirtualMachineRef,
+    pub make: Make,
     pub pool: ResourcePoolRef,
     pub datastore: Option<DatastoreRef>,
-    /// The hosts that machines can be put on.
-    pub hosts: Vec<HostSystemRef>,
-    /// Whether clones say which host: where the user has chosen some, or nothing in vCenter would.
-    pub names_hosts: bool,
+    pub hosts: Hosts,
     /// The template's snapshot, for linked clones.
     pub snapshot: Option<VirtualMachineSnapshotRef>,
     /// Changes that put the network cards where they belong.
     pub cards: Vec<VirtualDeviceConfigSpec>,
     /// The networks that the group names.
     pub networks: Vec<NetworkRef>,
-    pub user_data: Option<String>,
-    pub metadata: Option<String>,
+}
+
+/// What is cloned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Make {
+    /// Whether it is a template, and not a plain VM.
+    pub is_template: bool,
+    pub cores_per_socket: u32,
+}
+
+/// Which hosts machines can be put on.
+#[derive(Clone, Debug)]
+pub(crate) enum Hosts {
+    /// Those that the user has named, in the user's words.
+    Named(Vec<(HostSystemRef, String)>),
+    /// Those of a cluster, or a lone host. Clones say which, because nothing in vCenter would.
+    Of(ManagedObjectReference),
+    /// Those of a cluster that chooses by itself.
+    ChosenBy(ManagedObjectReference),
+    /// Nobody knows.
+    Unknown,
+}
+
+/// The hosts that a group's clones can go to, as they are now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HostsNow {
+    pub candidates: Vec<Candidate<ManagedObjectReference>>,
+    /// Where the group's machines are.
+    pub members: BTreeMap<Slot, ManagedObjectReference>,
+}
+
+/// What guests are told. It may hold passwords, and is never printed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CloudInit {
+    pub user_data: Option<Hidden>,
+    pub metadata: Option<Hidden>,
 }
 
 impl Base {
@@ -70,7 +111,8 @@ impl Source {
     /// Notes where rights are needed.
     pub(crate) fn concern(&self, live: &Live, spec: &VmGroupSpec) {
         let mut rights = live.rights();
-        rights.concern(self.template.reference(), Part::Template, &spec.template);
+        let part = if self.make.is_template { Part::Template } else { Part::PlainVm };
+        rights.concern(self.template.reference(), part, &spec.template);
         let placement = &spec.placement;
         let pool = placement.resource_pool.as_deref().or(placement.cluster.as_deref()).unwrap_or("that is the default");
         rights.concern(self.pool.reference(), Part::ResourcePool, pool);
@@ -83,6 +125,62 @@ impl Source {
     }
 }
 
+impl Hosts {
+    /// Whether clones have to say which host they go to.
+    pub(crate) fn are_named(&self) -> bool {
+        matches!(self, Self::Named(_) | Self::Of(_))
+    }
+
+    /// The hosts as the mirror shows them now, and where a group's machines are. It is an error if clones have to say which host
+    /// they go to, and none takes any. Where Drover may see no host at all, vCenter has to find one.
+    pub(crate) fn now(&self, mirror: &Mirror, group: &str, now: Timestamp) -> Result<HostsNow, NoHost> {
+        let candidates = self.candidates(mirror);
+        if self.are_named() && !candidates.is_empty() {
+            place(&candidates, group, Slot(0), now)?;
+        }
+        let placed = mirror.machines.values().filter_map(|machine| {
+            let marker = machine.marker.as_ref().filter(|marker| marker.group == group)?;
+            Some((marker.slot, machine.facts.host.clone()?))
+        });
+        Ok(HostsNow { candidates, members: placed.collect() })
+    }
+
+    /// How many of the hosts take machines now. It is an error if none does.
+    pub(crate) fn able(&self, mirror: &Mirror) -> Result<usize, NoHost> {
+        let candidates = self.candidates(mirror);
+        place(&candidates, "", Slot(0), Timestamp::UNIX_EPOCH)?;
+        Ok(candidates.iter().filter(|candidate| candidate.obstacle.is_none()).count())
+    }
+
+    fn candidates(&self, mirror: &Mirror) -> Vec<Candidate<ManagedObjectReference>> {
+        match self {
+            Self::Named(hosts) => {
+                let named = |(host, name): &(HostSystemRef, String)| {
+                    let seen = mirror.hosts.get(host.reference());
+                    candidate(host.reference(), name, seen.map_or(Some(Obstacle::Missing), Host::obstacle))
+                };
+                hosts.iter().map(named).collect()
+            }
+            Self::Of(owner) | Self::ChosenBy(owner) => {
+                let all = mirror.hosts.iter().filter(|(_, host)| host.parent.as_ref() == Some(owner));
+                let mut all: Vec<_> =
+                    all.map(|(reference, host)| candidate(reference, &host.name, host.obstacle())).collect();
+                all.sort_by(|one, other| one.name.cmp(&other.name));
+                all
+            }
+            Self::Unknown => Vec::new(),
+        }
+    }
+}
+
+fn candidate(
+    host: &ManagedObjectReference,
+    name: &str,
+    obstacle: Option<Obstacle>,
+) -> Candidate<ManagedObjectReference> {
+    Candidate { host: host.clone(), name: name.to_owned(), obstacle, members: 0, load: 0, failed_until: None }
+}
+
 /// Why something that the group names can't be used, as a sentence that names the field.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unusable {
@@ -90,6 +188,8 @@ pub(crate) enum Unusable {
     Lookup(&'static str, LookupError),
     #[error("spec.{0}: {1}")]
     Field(&'static str, String),
+    #[error("spec.placement: {0}")]
+    NoHost(#[from] NoHost),
 }
 
 /// What a group declares, with what it leaves open as its vCenter says.
@@ -112,9 +212,9 @@ pub(super) fn folder_name(placement: &Placement) -> &str {
     placement.folder.as_deref().unwrap_or(DEFAULT_FOLDER)
 }
 
+/// All that clones need of vCenter.
 pub(super) async fn source(
     live: &Live,
-    secrets: Option<&Api<Secret>>,
     base: &Base,
     template: Option<VirtualMachineRef>,
     spec: &VmGroupSpec,
@@ -127,21 +227,33 @@ pub(super) async fn source(
     };
     let datastore = datastore(inventory, base, spec).await?;
     let pool = pool(client, inventory, base, spec).await?;
-    let (hosts, names_hosts) = hosts(live, below, &pool, spec).await?;
     let networks = networks::named(inventory, below, spec).await?;
-    let (user_data, metadata) = cloud_init(secrets, spec).await?;
     Ok(Source {
+        hosts: hosts(live, below, &pool, spec).await?,
         pool,
+        make: make(client, &template).await?,
         snapshot: snapshot(client, &template, spec).await?,
         cards: networks::cards(client, &networks, &template, spec).await?,
         networks,
         template,
         datastore,
-        hosts,
-        names_hosts,
-        user_data,
-        metadata,
     })
+}
+
+async fn make(client: &Client, template: &VirtualMachineRef) -> Result<Make, Unusable> {
+    let failed = |error: vim25::Error| Unusable::Lookup("template", error.into());
+    let (is_template, cores) =
+        (virtual_machine::CONFIG_TEMPLATE, virtual_machine::CONFIG_HARDWARE_NUM_CORES_PER_SOCKET);
+    let object = ObjectSpec { obj: template.reference().clone(), ..ObjectSpec::default() };
+    let spec = PropertyFilterSpec {
+        prop_set: vec![PropertySpec::of(&[&is_template, &cores])],
+        object_set: vec![object],
+        report_missing_objects_in_results: None,
+    };
+    let mut found = client.retrieve(vec![spec]).await.map_err(failed)?.pop().unwrap_or_default();
+    let is_template = found.take(is_template).map_err(|error| failed(error.into()))?.unwrap_or(false);
+    let cores = found.take(cores).map_err(|error| failed(error.into()))?.unwrap_or(0);
+    Ok(Make { is_template, cores_per_socket: u32::try_from(cores).unwrap_or(0) })
 }
 
 /// The template that a group names.
@@ -190,47 +302,30 @@ pub(super) async fn pool(
     pool.ok_or_else(|| Unusable::Field("placement.cluster", format!("{name} has no resource pool")))
 }
 
-/// The hosts that machines can be put on, and whether clones have to say which.
+/// Which hosts machines can be put on. How they are is read when they are needed.
 pub(super) async fn hosts(
     live: &Live,
     below: Option<&ManagedObjectReference>,
     pool: &ResourcePoolRef,
     spec: &VmGroupSpec,
-) -> Result<(Vec<HostSystemRef>, bool), Unusable> {
+) -> Result<Hosts, Unusable> {
     let mut named = Vec::new();
     for name in &spec.placement.hosts {
-        named.push(live.inventory.find(below, name).await.map_err(|error| Unusable::Lookup("placement.hosts", error))?);
+        let host = live.inventory.find(below, name).await;
+        named.push((host.map_err(|error| Unusable::Lookup("placement.hosts", error))?, name.clone()));
     }
     if !named.is_empty() {
-        return Ok((named, true));
+        return Ok(Hosts::Named(named));
     }
     let failed = |error: vim25::Error| Unusable::Lookup("placement.resourcePool", error.into());
     let Some(owner) = live.client.property(pool, resource_pool::OWNER).await.map_err(failed)? else {
-        return Ok((Vec::new(), false));
+        return Ok(Hosts::Unknown);
     };
-    let hosts = usable_hosts(live, owner.reference());
-    let chooses = match ClusterComputeResourceRef::try_from(owner.reference().clone()) {
-        Ok(cluster) => {
-            let enabled =
-                live.client.property(&cluster, cluster_compute_resource::CONFIGURATION_DRS_CONFIG_ENABLED).await;
-            enabled.map_err(failed)?.unwrap_or(false)
-        }
-        Err(_) => false,
-    };
-    Ok((hosts, !chooses))
-}
-
-/// The hosts of a cluster, or the lone host, that take machines now.
-fn usable_hosts(live: &Live, owner: &ManagedObjectReference) -> Vec<HostSystemRef> {
-    let mirror = live.mirror();
-    let is_usable = |host: &Host| {
-        let is_connected = host.connection.as_deref() == Some("connected");
-        host.parent.as_ref() == Some(owner) && is_connected && host.in_maintenance != Some(true)
-    };
-    let usable = mirror.hosts.iter().filter(|(_, host)| is_usable(host)).map(|(reference, _)| reference.clone());
-    let mut usable: Vec<_> = usable.filter_map(|host| HostSystemRef::try_from(host).ok()).collect();
-    usable.sort();
-    usable
+    let owner: ManagedObjectReference = owner.into();
+    let Ok(cluster) = ClusterComputeResourceRef::try_from(owner.clone()) else { return Ok(Hosts::Of(owner)) };
+    let chooses = live.client.property(&cluster, cluster_compute_resource::CONFIGURATION_DRS_CONFIG_ENABLED).await;
+    let chooses = chooses.map_err(failed)?.unwrap_or(false);
+    Ok(if chooses { Hosts::ChosenBy(owner) } else { Hosts::Of(owner) })
 }
 
 pub(super) async fn snapshot(
@@ -252,18 +347,37 @@ pub(super) async fn snapshot(
     }
 }
 
-/// What cloud-init is told: the user data and the metadata.
-pub(super) async fn cloud_init(
-    secrets: Option<&Api<Secret>>,
-    spec: &VmGroupSpec,
-) -> Result<(Option<String>, Option<String>), Unusable> {
-    let Some(cloud_init) = &spec.guest.cloud_init else { return Ok((None, None)) };
-    Ok((text(secrets, cloud_init.user_data.as_ref()).await?, text(secrets, cloud_init.metadata.as_ref()).await?))
+impl CloudInit {
+    /// What a group's guests are told, if that is all in its spec.
+    pub(super) fn inline(spec: &VmGroupSpec) -> Option<Self> {
+        let Some(cloud_init) = &spec.guest.cloud_init else { return Some(Self::default()) };
+        let inline = |text: Option<&Text>| match text {
+            Some(Text { secret_key_ref: Some(_), .. }) => None,
+            Some(text) => Some(text.inline.clone().map(Hidden::new)),
+            None => Some(None),
+        };
+        Some(Self {
+            user_data: inline(cloud_init.user_data.as_ref())?,
+            metadata: inline(cloud_init.metadata.as_ref())?,
+        })
+    }
+
+    /// Whether guests are told anything.
+    pub(crate) fn is_there(&self) -> bool {
+        self.user_data.is_some() || self.metadata.is_some()
+    }
 }
 
-async fn text(secrets: Option<&Api<Secret>>, text: Option<&Text>) -> Result<Option<String>, Unusable> {
+/// What a group's guests are told now.
+pub(super) async fn cloud_init(secrets: Option<&Api<Secret>>, spec: &VmGroupSpec) -> Result<CloudInit, Unusable> {
+    let Some(cloud_init) = &spec.guest.cloud_init else { return Ok(CloudInit::default()) };
+    let user_data = text(secrets, cloud_init.user_data.as_ref()).await?;
+    Ok(CloudInit { user_data, metadata: text(secrets, cloud_init.metadata.as_ref()).await? })
+}
+
+async fn text(secrets: Option<&Api<Secret>>, text: Option<&Text>) -> Result<Option<Hidden>, Unusable> {
     let Some(text) = text else { return Ok(None) };
-    let Some(reference) = &text.secret_key_ref else { return Ok(text.inline.clone()) };
+    let Some(reference) = &text.secret_key_ref else { return Ok(text.inline.clone().map(Hidden::new)) };
     let unusable = |why: String| Unusable::Field("guest.cloudInit", why);
     let Some(secrets) = secrets else {
         return Err(unusable(format!("the Secret {} can't be read without a cluster", reference.name)));
@@ -276,5 +390,27 @@ async fn text(secrets: Option<&Api<Secret>>, text: Option<&Text>) -> Result<Opti
     let bytes = bytes.ok_or_else(|| unusable(format!("the Secret {} has no key {}", reference.name, reference.key)))?;
     let text =
         String::from_utf8(bytes.0).map_err(|_| unusable(format!("the key {} is not UTF-8 text", reference.key)))?;
-    Ok(Some(text))
+    Ok(Some(Hidden::new(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn spec(guest: &Value) -> VmGroupSpec {
+        serde_json::from_value(json!({"cpu": 1, "memory": 1, "replicas": 1, "template": "t", "guest": guest})).unwrap()
+    }
+
+    #[test]
+    fn what_guests_are_told_is_read_for_each_plan_only_where_a_secret_has_it() {
+        let both = json!({"cloudInit": {"userData": {"inline": "hush"}, "metadata": {"inline": "{}"}}});
+        let told = CloudInit::inline(&spec(&both)).unwrap();
+        assert_eq!(told.user_data.as_ref().map(Hidden::expose), Some("hush"));
+        assert!(!format!("{told:?}").contains("hush"));
+        assert_eq!(CloudInit::inline(&spec(&json!({}))), Some(CloudInit::default()));
+        let secret = json!({"cloudInit": {"userData": {"secretKeyRef": {"name": "s", "key": "k"}}}});
+        assert_eq!(CloudInit::inline(&spec(&secret)), None);
+    }
 }

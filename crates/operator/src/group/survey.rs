@@ -22,7 +22,7 @@ fn finding(what: &'static str, outcome: Result<impl Into<String>, Unusable>) -> 
 }
 
 /// Looks for all that a group names, as the operator would, and whether Drover may do there what it has to.
-pub(crate) async fn survey(seat: &Seat, secrets: Option<&Api<Secret>>, group: &VmGroup) -> Vec<Finding> {
+pub(crate) async fn survey(seat: &Seat, secrets: Option<&Api<Secret>>, cluster: &str, group: &VmGroup) -> Vec<Finding> {
     let live = &seat.live;
     let spec = with_defaults(&group.spec, &seat.defaults);
     let base = match source::base(&live.inventory, &spec.placement).await {
@@ -38,9 +38,10 @@ pub(crate) async fn survey(seat: &Seat, secrets: Option<&Api<Secret>>, group: &V
     let placement = &spec.placement;
     let pool_name = placement.resource_pool.as_ref().or(placement.cluster.as_ref());
     if let Ok(pool) = &pool {
-        let hosts = source::hosts(live, below, pool, &spec).await.and_then(|(hosts, _)| match hosts.len() {
-            0 => Err(Unusable::Field("placement", "no host takes machines now".to_owned())),
-            number => Ok(format!("{number} that take machines")),
+        let hosts = source::hosts(live, below, pool, &spec).await;
+        let hosts = hosts.and_then(|hosts| {
+            let able = hosts.able(&live.mirror())?;
+            Ok(format!("{able} that take VMs"))
         });
         found.push(finding("hosts", hosts));
     }
@@ -67,11 +68,25 @@ pub(crate) async fn survey(seat: &Seat, secrets: Option<&Api<Secret>>, group: &V
     if spec.guest.cloud_init.is_some() {
         found.push(finding("cloud-init", source::cloud_init(secrets, &spec).await.map(|_| "what it is told is there")));
     }
-    if let Ok(source) = source::source(live, secrets, &base, None, &spec).await {
+    if let Ok(source) = source::source(live, &base, None, &spec).await {
         source.concern(live, &spec);
     }
     found.push(privileges(seat).await);
+    found.push(copies(seat, cluster, group));
     found
+}
+
+/// The VMs that somebody might take for the group's.
+fn copies(seat: &Seat, cluster: &str, group: &VmGroup) -> Finding {
+    let copies = seat.live.mirror().copies(group.metadata.uid.as_deref().unwrap_or_default(), cluster);
+    let words = match copies.len() {
+        0 => "none".to_owned(),
+        count => format!(
+            "{count} carry the group's marker and aren't its members, and are left alone: {}",
+            copies.join(", ")
+        ),
+    };
+    Finding { what: "copies", outcome: Ok(words) }
 }
 
 /// Whether Drover may do what it has to, where groups have said that it matters.

@@ -10,27 +10,27 @@ use std::{
 use drover_api::vmgroup::Placement;
 use drover_core::{
     Action,
+    backoff::{Backoff, Pace},
+    brake::{Brake, Incident, Scope, Toll},
     budget::{Admitted, Budget, Limits, Ticket},
     faults::{NextStep, Remedy},
-    group::Timestamp,
+    group::{Power, Timestamp},
     names::Slot,
+    placement::{self, Candidate},
 };
-use tokio::time::sleep;
 use tracing::{info, warn};
 use vim25::{Error, ManagedObject, ManagedObjectReference, refs::HostSystemRef};
 
 use super::{
-    act::{Scene, Submitted},
+    act::{Scene, Submitted, power_of},
     memory::Memory,
     source::Found,
+    view,
 };
 use crate::vcenter::{
     Live, Trigger,
-    mirror::{Ended, GroupKey, Mirror},
+    mirror::{Consequences, Ended, GroupKey, Mirror},
 };
-
-/// How long vCenter has to tell of a task. Its list of tasks is short: one may have left it before it was known to be ours.
-const TIME_TO_TELL: Duration = Duration::from_secs(5);
 
 /// Everything that is queued and under way in one vCenter, by the groups' UIDs.
 #[derive(Debug)]
@@ -39,6 +39,10 @@ pub(crate) struct Works {
     groups: HashMap<String, Group>,
     tasks: HashMap<ManagedObjectReference, Errand>,
     chance: RandomState,
+    brake: Brake,
+    incident: Option<Incident>,
+    /// The hosts that clones have failed on.
+    failing: Backoff<ManagedObjectReference>,
     /// Whether something was refused for want of a privilege.
     is_refused: bool,
 }
@@ -51,8 +55,6 @@ pub(crate) struct Group {
     pub found: Option<(i64, Placement, Found)>,
     /// What its actions need to know, as of the last plan.
     scene: Option<Arc<Scene>>,
-    /// Which host each clone that waits is for.
-    hosts: BTreeMap<Slot, HostSystemRef>,
 }
 
 /// An action whose turn it is.
@@ -73,6 +75,9 @@ impl Default for Works {
             groups: HashMap::new(),
             tasks: HashMap::new(),
             chance: RandomState::new(),
+            brake: Brake::new(Scope::VCenter),
+            incident: None,
+            failing: Backoff::new(placement::AVOIDED),
             is_refused: false,
         }
     }
@@ -84,28 +89,111 @@ impl Works {
     }
 
     /// Queues what a group's plan says, in place of what its last plan said.
-    pub(crate) fn order(&mut self, scene: Scene, actions: &[Action]) {
+    pub(crate) fn order(&mut self, scene: Scene, actions: &[Action], now: Timestamp) {
         let uid = scene.desired.uid.clone();
         let wanted: BTreeSet<_> = actions.iter().collect();
         self.budget.retain(&uid, |action| wanted.contains(action));
-        let mut before = std::mem::take(&mut self.group(&uid).hosts);
-        let mut hosts = BTreeMap::new();
+        let mut candidates = self.candidates(&scene);
+        let before = self.hosts_of_clones(&uid);
         for action in actions {
             let mut host = None;
             if let Action::Clone(slot) = action {
-                host = before.remove(slot).or_else(|| self.least_loaded(scene.hosts()));
-                hosts.extend(host.clone().map(|host| (*slot, host)));
+                let stays = before.get(slot).filter(|host| placement::stays(&candidates, host, now)).cloned();
+                host = stays.or_else(|| take_place(&mut candidates, &uid, *slot, now));
             }
-            self.budget.enqueue(uid.clone(), action.clone(), host.map(Into::into));
+            self.budget.enqueue(uid.clone(), action.clone(), host);
         }
-        let group = self.group(&uid);
-        group.hosts = hosts;
-        group.scene = Some(Arc::new(scene));
+        self.group(&uid).scene = Some(Arc::new(scene));
     }
 
-    /// The host with the least before it.
-    fn least_loaded(&self, hosts: &[HostSystemRef]) -> Option<HostSystemRef> {
-        hosts.iter().min_by_key(|host| self.budget.load_of(host.reference())).cloned()
+    /// The hosts that a group's clones can go to, with all that is on its way to them.
+    fn candidates(&self, scene: &Scene) -> Vec<Candidate<ManagedObjectReference>> {
+        let uid = &scene.desired.uid;
+        let mut placed = scene.hosts.members.clone();
+        placed.extend(self.hosts_of_clones(uid));
+        let mut members: BTreeMap<_, usize> = BTreeMap::new();
+        for host in placed.into_values() {
+            *members.entry(host).or_default() += 1;
+        }
+        let mut candidates = scene.hosts.candidates.clone();
+        for candidate in &mut candidates {
+            candidate.members = members.get(&candidate.host).copied().unwrap_or(0);
+            candidate.load = self.budget.load_of(&candidate.host);
+            candidate.failed_until = self.failing.not_before(&candidate.host);
+        }
+        candidates
+    }
+
+    /// Which host each clone of a group is for that waits or is under way.
+    fn hosts_of_clones(&self, uid: &String) -> BTreeMap<Slot, ManagedObjectReference> {
+        let clones = self.budget.on_hosts(uid).filter_map(|(action, host)| match action {
+            Action::Clone(slot) => Some((*slot, host.clone())),
+            _ => None,
+        });
+        clones.collect()
+    }
+
+    /// Takes back what a group has queued: nothing is known of what it wants now. What is under way goes on.
+    pub(crate) fn withdraw(&mut self, uid: &str) {
+        self.budget.retain(&uid.to_owned(), |_| false);
+    }
+
+    /// Nobody knows which machines of a group are missing, because it can't be looked at.
+    pub(crate) fn forget_missing(&mut self, uid: &str) {
+        if let Some(group) = self.groups.get_mut(uid) {
+            group.memory.forget_missing();
+        }
+    }
+
+    /// Forgets the groups that are gone.
+    pub(crate) fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
+        let gone: Vec<_> = self.groups.keys().filter(|uid| !is_there(uid)).cloned().collect();
+        for uid in gone {
+            self.forget(&uid);
+        }
+    }
+
+    /// How many machines all groups have, and since when those have been missing that are.
+    pub(crate) fn toll(&self, now: Timestamp) -> (usize, Vec<Timestamp>) {
+        let tolls = self.groups.values().map(|group| group.memory.toll(now));
+        tolls.fold((0, Vec::new()), |(members, mut all), (more, missing)| {
+            all.extend(missing);
+            (members + more, all)
+        })
+    }
+
+    /// Whether anything that makes or destroys is stopped, in all of this vCenter or for one of its groups.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.incident.is_some() || self.groups.values().any(|group| group.memory.is_stopped)
+    }
+
+    /// How many machines carry a group's marker and aren't its members.
+    pub(crate) fn lookalikes(&self) -> usize {
+        let all = self.groups.values().map(|group| &group.memory.lookalikes);
+        all.map(|found| found.copies.len() + found.returned.len()).sum()
+    }
+
+    /// Says whether everything that makes or destroys has to stop in this vCenter.
+    pub(crate) fn judge(
+        &mut self,
+        vcenter: &str,
+        released: Vec<&str>,
+        remembered: Option<&str>,
+        now: Timestamp,
+    ) -> Option<Incident> {
+        let (members, missing) = self.toll(now);
+        let toll = Toll { name: vcenter, members, missing, unexplained: 0, released, remembered };
+        let before = std::mem::replace(&mut self.incident, self.brake.judge(&toll, now));
+        if before.is_some() && self.incident.is_none() && !self.brake.was_released(now) {
+            // They are coming back: those that are still missing have the time that any has.
+            self.groups.values_mut().for_each(|group| group.memory.restart_clocks(now));
+        }
+        self.incident.clone()
+    }
+
+    /// Why everything that makes or destroys is stopped in this vCenter, if it is.
+    pub(crate) fn incident(&self) -> Option<&Incident> {
+        self.incident.as_ref()
     }
 
     /// Forgets a group that is gone.
@@ -132,10 +220,12 @@ impl Works {
     }
 
     /// vCenter was away, and everything of it has been read anew.
-    pub(crate) fn start_over(&mut self) {
+    pub(crate) fn start_over(&mut self, now: Timestamp) {
         for group in self.groups.values_mut() {
             group.memory.vcenter_is_back();
+            group.memory.restart_clocks(now);
         }
+        self.failing.reset();
     }
 
     /// Sets how much may be done at once.
@@ -165,6 +255,12 @@ impl Works {
                 self.budget.finished(admitted.ticket);
                 continue;
             };
+            let is_stopped = group.memory.is_stopped || self.incident.is_some() && !group.memory.goes_on;
+            if is_stopped && admitted.operation.makes_or_destroys() {
+                // It is planned again when that is over.
+                self.budget.finished(admitted.ticket);
+                continue;
+            }
             group.memory.begin(admitted.operation.clone());
             let Admitted { ticket, group, operation: action, host } = admitted;
             let host = host.and_then(|host| HostSystemRef::try_from(host).ok());
@@ -195,10 +291,13 @@ impl Works {
                 // It may have ended, and been seen to, before the answer was here.
                 return (!mirror.tasks.contains_key(&task)).then_some(task);
             }
-            Ok(Submitted::Done) => self.end(errand, Ended::Done, mirror, now),
-            Ok(Submitted::Occupied(folder, children)) => {
-                mirror.found_in(&folder.into(), children);
-                self.end(errand, Ended::Unseen, mirror, now);
+            // It is planned again when vCenter is in sight, by whoever has the claim then.
+            Ok(Submitted::Withheld) => self.give_up(errand),
+            Ok(Submitted::Done) => self.end(errand, Ended::Done(None), mirror, now),
+            Ok(Submitted::Occupied) => {
+                let draw = self.draw(&errand, now);
+                self.group(&errand.group).memory.folder_is_occupied(&errand.action, now, draw);
+                self.budget.finished(errand.ticket);
             }
             Err(error) => {
                 warn!(group = %name, action = ?errand.action, %error, "refused");
@@ -208,21 +307,38 @@ impl Works {
         None
     }
 
-    fn end(&mut self, errand: Errand, ended: Ended, mirror: &Mirror, now: Timestamp) {
+    fn end(&mut self, errand: Errand, ended: Ended, mirror: &mut Mirror, now: Timestamp) {
         let memory = &mut self.groups.entry(errand.group.clone()).or_default().memory;
+        if let (Ended::Done(_), Some(host)) = (&ended, &errand.host) {
+            self.failing.succeeded(host.reference());
+        }
         match ended {
-            Ended::Done => memory.succeeded(&errand.action, now),
+            Ended::Done(made) => {
+                memory.succeeded(&errand.action, made.as_ref(), now);
+                if let Action::Destroy(id) = &errand.action {
+                    // Its group plans now, and nobody else has to.
+                    mirror.note_destroyed(&view::reference(id), Duration::ZERO, now, &mut Consequences::default());
+                }
+            }
             Ended::Unseen => memory.lost(&errand.action),
             Ended::Failed(fault) => return self.fail(errand, &Error::from(fault), mirror, now),
         }
         self.budget.finished(errand.ticket);
     }
 
+    fn draw(&self, errand: &Errand, now: Timestamp) -> u64 {
+        self.chance.hash_one((now, &errand.group, format!("{:?}", errand.action)))
+    }
+
     fn fail(&mut self, errand: Errand, error: &Error, mirror: &Mirror, now: Timestamp) {
-        let draw = self.chance.hash_one((now, &errand.group, format!("{:?}", errand.action)));
+        let draw = self.draw(&errand, now);
         let group = self.groups.entry(errand.group).or_default();
         let taken_by = errand.scene.taken_by(&errand.action, mirror);
-        let step = group.memory.failed(&errand.action, error, taken_by.as_deref(), now, draw);
+        let power = power_of(&errand.action, mirror).unwrap_or(Power::Off);
+        let step = group.memory.failed(&errand.action, error, taken_by.as_deref(), power, now, draw);
+        if let Some(host) = errand.host.filter(|_| placement::blames_the_host(step)) {
+            self.failing.failed(host.into(), now, draw, step.pace().unwrap_or(Pace::Normal));
+        }
         self.is_refused |= step == NextStep::AwaitUser(Remedy::Rights);
         if matches!(step, NextStep::LookAgain | NextStep::AwaitUser(_)) {
             // What the spec names may have been moved or made anew.
@@ -230,6 +346,19 @@ impl Works {
         }
         self.budget.finished(errand.ticket);
     }
+}
+
+/// Chooses a host for the machine of a slot, and counts it there.
+fn take_place(
+    candidates: &mut [Candidate<ManagedObjectReference>],
+    group: &str,
+    slot: Slot,
+    now: Timestamp,
+) -> Option<ManagedObjectReference> {
+    let chosen = candidates.get_mut(placement::place(candidates, group, slot, now).ok()?)?;
+    chosen.members += 1;
+    chosen.load += 1;
+    Some(chosen.host.clone())
 }
 
 /// Starts all that may be started. Nobody waits for it: what comes of it is seen in the mirror.
@@ -240,10 +369,6 @@ pub(crate) fn start_what_may(live: &Arc<Live>) {
 }
 
 async fn run(live: Arc<Live>, errand: Errand) {
-    if !live.may_change() {
-        // Another operator may be at it. This one ends, or plans again when it is its turn.
-        return live.works().give_up(errand);
-    }
     let group: GroupKey = errand.scene.key();
     let outcome = errand.scene.submit(&errand.action, errand.host.as_ref()).await;
     let task = {
@@ -251,12 +376,9 @@ async fn run(live: Arc<Live>, errand: Errand) {
         let mut mirror = live.mirror();
         works.submitted(errand, outcome, &mut mirror)
     };
-    let Some(task) = task else {
-        live.trigger(Trigger::Group(group));
-        return start_what_may(&live);
-    };
-    sleep(TIME_TO_TELL).await;
-    if live.mirror().is_unheard_of(&task) {
-        live.follow_task(task);
+    if let Some(task) = task {
+        return live.track(&task);
     }
+    live.trigger(Trigger::Group(group));
+    start_what_may(&live);
 }

@@ -17,16 +17,8 @@ use crate::{
 
 /// Shows a host as it is.
 pub(super) async fn reconcile(info: Arc<HostInfo>, context: Arc<Context>) -> Result<Requeue, Error> {
-    let sight = look(&info, &context);
-    report::show(&context, &*info, info.status.as_ref(), sight, Timestamp::now()).await
-}
-
-fn look(info: &HostInfo, context: &Context) -> Sight<HostInfoStatus> {
-    let live = match report::vcenter_of(context, info, info.spec.vcenter.as_deref()) {
-        Ok(live) => live,
-        Err(sight) => return sight,
-    };
-    see(&live.mirror(), &info.spec.hostname)
+    let view = report::look(&context, &*info, info.spec.vcenter.as_deref(), |mirror| see(mirror, &info.spec.hostname));
+    report::show(&context, &*info, info.status.as_ref(), view, Timestamp::now()).await
 }
 
 /// What the mirror shows of the host that is called so.
@@ -38,9 +30,12 @@ fn see(mirror: &Mirror, name: &str) -> Sight<HostInfoStatus> {
             message: format!("spec.hostname: there is no host {name:?} in vCenter"),
         },
         [reference] => match mirror.hosts.get(reference) {
-            Some(host) => {
-                Sight::Here { status: status(mirror, reference, host), health: health(host), figures: figures(host) }
-            }
+            Some(host) => Sight::Here {
+                status: status(mirror, reference, host),
+                health: health(host),
+                figures: figures(host),
+                are_read: host.figures.is_some(),
+            },
             None => Sight::Unclear { reason: Reason::NotFound, message: String::new() },
         },
         _ => {
@@ -59,13 +54,14 @@ fn status(mirror: &Mirror, reference: &ManagedObjectReference, host: &Host) -> H
     let hardware = host.hardware.as_ref();
     let total_cpu = hardware.map(|hardware| hardware.cores * hardware.mhz);
     let total_mem = hardware.map(|hardware| hardware.memory_mib);
-    let free = |total: Option<i64>, used: Option<i64>| Some(total? - used.unwrap_or(0));
+    let used = host.figures.unwrap_or_default();
+    let free = |total: Option<i64>, used: Option<i64>| Some(total? - used?);
     let parent = host.parent.as_ref();
     HostInfoStatus {
         total_cpu,
-        free_cpu: free(total_cpu, host.cpu_use),
+        free_cpu: free(total_cpu, used.cpu),
         total_mem,
-        free_mem: free(total_mem, host.memory_use),
+        free_mem: free(total_mem, used.memory),
         figures_time: None,
         cpu_cores: hardware.map(|hardware| hardware.cores),
         cpu_model: hardware.map(|hardware| hardware.cpu_model.clone()),
@@ -119,7 +115,7 @@ fn health(host: &Host) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vcenter::host::Hardware;
+    use crate::vcenter::{figures::Figures, host::Hardware};
 
     fn host() -> Host {
         Host {
@@ -134,15 +130,16 @@ mod tests {
             }),
             connection: Some("connected".to_owned()),
             power: Some("poweredOn".to_owned()),
-            cpu_use: Some(3466),
-            memory_use: Some(1000),
+            figures: Some(Figures { cpu: Some(3466), memory: Some(1000) }),
             ..Host::default()
         }
     }
 
     fn mirror(hosts: &[(&str, Host)]) -> Mirror {
         let named = |(id, host): &(&str, Host)| (ManagedObjectReference::new("HostSystem", id), host.clone());
-        Mirror { hosts: hosts.iter().map(named).collect(), ..Mirror::default() }
+        let mut mirror = Mirror::default();
+        mirror.hosts.extend(hosts.iter().map(named));
+        mirror
     }
 
     #[test]
@@ -153,6 +150,16 @@ mod tests {
         assert_eq!((status.total_cpu, status.free_cpu), (Some(43980), Some(40514)));
         assert_eq!((status.total_mem, status.free_mem), (Some(4096), Some(3096)));
         assert_eq!((status.path.as_deref(), health.reason), (Some("/esxi-1"), Reason::Well));
+    }
+
+    #[test]
+    fn what_a_host_has_left_is_not_shown_before_its_use_is_known() {
+        let fresh = Host { figures: None, ..host() };
+        let Sight::Here { status, are_read, .. } = see(&mirror(&[("host-1", fresh)]), "esxi-1") else {
+            panic!("it is there")
+        };
+        assert_eq!((status.total_cpu, status.free_cpu, status.free_mem), (Some(43980), None, None));
+        assert!(!are_read);
     }
 
     #[test]

@@ -23,23 +23,13 @@ use crate::{
 
 /// Shows a machine as it is.
 pub(super) async fn reconcile(info: Arc<VMInfo>, context: Arc<Context>) -> Result<Requeue, Error> {
-    let sight = look(&info, &context);
-    report::show(&context, &*info, info.status.as_ref(), sight, Timestamp::now()).await
-}
-
-fn look(info: &VMInfo, context: &Context) -> Sight<VMInfoStatus> {
-    let live = match report::vcenter_of(context, info, info.spec.vcenter.as_deref()) {
-        Ok(live) => live,
-        Err(sight) => return sight,
-    };
-    let mirror = live.mirror();
-    // A member is known by its marker, whatever somebody has renamed it to, and whoever else has its name.
-    let member =
-        group_of(info).and_then(|group| mirror.member_called(&group.uid, &context.cluster, &info.spec.nodename));
-    match member {
-        Some(member) => here(&mirror, member),
-        None => see(&mirror, &info.spec.nodename),
-    }
+    let view = report::look(&context, &*info, info.spec.vcenter.as_deref(), |mirror| {
+        // A member is known by its marker, whatever somebody has renamed it to, and whoever else has its name.
+        let word = &info.spec.nodename;
+        let member = group_of(&info).and_then(|group| mirror.member_called(&group.uid, &context.cluster, word));
+        member.map_or_else(|| see(mirror, word), |member| here(mirror, member))
+    });
+    report::show(&context, &*info, info.status.as_ref(), view, Timestamp::now()).await
 }
 
 /// What the mirror shows of the machine that is called so.
@@ -76,6 +66,7 @@ fn here(mirror: &Mirror, reference: &ManagedObjectReference) -> Sight<VMInfoStat
             status: status(mirror, reference, machine),
             health: health(machine),
             figures: figures(mirror, machine),
+            are_read: machine.facts.figures.is_some(),
         },
         None => nowhere(reference.value()),
     }
@@ -84,6 +75,7 @@ fn here(mirror: &Mirror, reference: &ManagedObjectReference) -> Sight<VMInfoStat
 fn status(mirror: &Mirror, reference: &ManagedObjectReference, machine: &Machine) -> VMInfoStatus {
     let facts = &machine.facts;
     let is_on = machine.power == Power::On;
+    let used = facts.figures.unwrap_or_default();
     let host = facts.host.as_ref().and_then(|host| mirror.hosts.get(host));
     VMInfoStatus {
         guest_id: facts.guest.clone(),
@@ -102,17 +94,17 @@ fn status(mirror: &Mirror, reference: &ManagedObjectReference, machine: &Machine
         datastore: datastores(mirror, machine),
         tools_state: facts.tools.clone(),
         tools_version: facts.tools_version.clone(),
-        cpu_use: facts.cpu_use,
-        mem_use: facts.memory_use,
+        cpu_use: used.cpu,
+        mem_use: used.memory,
         figures_time: None,
         // Not every vCenter forgets it when the machine is powered off.
         boot_time: facts.booted.filter(|_| is_on).map(Time),
         uuid: facts.uuid.clone(),
-        instance_uuid: facts.instance_uuid.clone(),
+        instance_uuid: machine.instance.clone(),
         moref: Some(reference.value().to_owned()),
         path: Some(mirror.machine_path(machine)),
-        snapshots: Some(facts.snapshots),
-        template: Some(facts.is_template),
+        snapshots: Some(facts.snapshots.unwrap_or(0)),
+        template: Some(machine.is_template),
         observed_generation: None,
         conditions: Vec::new(),
     }
@@ -136,7 +128,7 @@ fn figures(mirror: &Mirror, machine: &Machine) -> Vec<Whole> {
 fn health(machine: &Machine) -> Judgement {
     let facts = &machine.facts;
     let unwell = |message: String| Judgement::new(false, Reason::Unwell, message);
-    match (&facts.connection, &facts.question, facts.health.as_deref()) {
+    match (&machine.connection, &facts.question, facts.health.as_deref()) {
         (Some(state), ..) if state != "connected" => unwell(format!("vCenter says that it is {state}")),
         (_, Some(question), _) => unwell(format!("it waits for an answer in vCenter: {question}")),
         (.., Some("red")) => unwell("vCenter's overall status of it is red: see its alarms there".to_owned()),
@@ -171,7 +163,7 @@ mod tests {
         machine.facts.host = Some(ManagedObjectReference::new("HostSystem", "host-1"));
         machine.facts.datastores = vec![ManagedObjectReference::new("Datastore", "ds-1")];
         machine.facts.booted = Some(Timestamp::UNIX_EPOCH);
-        machine.facts.connection = Some("connected".to_owned());
+        machine.connection = Some("connected".to_owned());
         machine
     }
 
@@ -235,7 +227,7 @@ mod tests {
         machine.facts.question = Some("Was it moved or copied?".to_owned());
         let waits = "it waits for an answer in vCenter: Was it moved or copied?";
         assert_eq!(health(&machine), Judgement::new(false, Reason::Unwell, waits));
-        machine.facts.connection = Some("orphaned".to_owned());
+        machine.connection = Some("orphaned".to_owned());
         assert_eq!(health(&machine).message, "vCenter says that it is orphaned");
     }
 }

@@ -1,20 +1,23 @@
 //! HostInfos and VMInfos: what the vCenters tell, for people to read.
 //!
-//! Both come from the mirror alone: a reconcile asks vCenter nothing. The objects themselves come from one watch for each kind,
+//! Both come from the mirror alone: a reconcile asks vCenter nothing. How much is used, vCenter doesn't tell by itself: for all that
+//! is shown it is asked once a minute. The objects themselves come from one watch for each kind,
 //! whose stores are shared with the controller of groups, which looks there for the members that are to go first.
 
 mod host;
 mod machine;
 mod publish;
+mod reading;
 mod report;
 
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use drover_api::{HostInfo, VCenter, VMInfo, VmGroup, vminfo::SCALE_IN_FIRST};
+use drover_core::figures::{Turns, When};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
@@ -25,7 +28,7 @@ use kube::{
         watcher,
     },
 };
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::{
     group::Context,
@@ -48,6 +51,10 @@ pub(crate) struct Infos {
     machines: Shelf<VMInfo>,
     /// The versions of objects that a status has been written over, by UID, until the watch has told of it.
     overwritten: Mutex<HashMap<String, String>>,
+    /// Whose figures are written when, for each vCenter.
+    turns: Mutex<HashMap<String, Turns>>,
+    /// Something is shown whose figures have not been read.
+    figures_wanted: Notify,
 }
 
 /// Where the watches write what they tell.
@@ -77,7 +84,13 @@ impl Infos {
         let (hosts, host_writer) = Shelf::new();
         let (machines, machine_writer) = Shelf::new();
         (
-            Self { hosts, machines, overwritten: Mutex::default() },
+            Self {
+                hosts,
+                machines,
+                overwritten: Mutex::default(),
+                turns: Mutex::default(),
+                figures_wanted: Notify::new(),
+            },
             Writers { hosts: host_writer, machines: machine_writer },
         )
     }
@@ -105,6 +118,31 @@ impl Infos {
 
     fn overwritten(&self) -> MutexGuard<'_, HashMap<String, String>> {
         self.overwritten.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has figures read soon that have not been.
+    fn want_figures(&self) {
+        self.figures_wanted.notify_one();
+    }
+
+    /// When it is an object's turn to have its figures written.
+    fn ask_turn<K: Resource>(&self, vcenter: Option<&str>, info: &K) -> When {
+        let mut turns = self.turns();
+        turns
+            .entry(vcenter.unwrap_or_default().to_owned())
+            .or_default()
+            .ask(&info.uid().unwrap_or_default(), Instant::now())
+    }
+
+    /// An object has no figures to write, or writes them with something else.
+    fn leave_turn<K: Resource>(&self, vcenter: Option<&str>, info: &K) {
+        if let Some(turns) = self.turns().get_mut(vcenter.unwrap_or_default()) {
+            turns.leave(&info.uid().unwrap_or_default());
+        }
+    }
+
+    fn turns(&self) -> MutexGuard<'_, HashMap<String, Turns>> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The names of a group's members that the user has marked to go first.
@@ -170,6 +208,7 @@ pub(crate) fn start(context: &Arc<Context>, writers: Writers, orders: mpsc::Unbo
     run(controller, publication_orders, publish::members, context);
     let orders = stream::select(received(orders), received(changed));
     tokio::spawn(distribute(orders, lanes, all, Arc::clone(context)));
+    tokio::spawn(reading::run(Arc::clone(context)));
     Others { groups: group_orders, vcenters: vcenter_orders }
 }
 
@@ -192,6 +231,8 @@ async fn distribute(orders: impl Stream<Item = Trigger>, lanes: Lanes, groups: S
                 concerned.clone()
             }
             Trigger::VCenter(vcenter) => {
+                // If it is back, its figures are old.
+                context.infos.want_figures();
                 let _ = lanes.vcenters.send(ObjectRef::new(vcenter));
                 everybody()
             }

@@ -36,7 +36,7 @@ pub(super) async fn members(group: Arc<VmGroup>, context: Arc<Context>) -> Resul
     let Ok(Seat { live, .. }) = context.fleet.choose(&namespace, Some(&vcenter)) else {
         return Ok(Requeue::await_change());
     };
-    if live.away().is_some() {
+    if !live.is_in_sight() {
         // When it is back, everybody's turn comes.
         return Ok(Requeue::await_change());
     }

@@ -1,6 +1,6 @@
 //! What is written of a host or a machine: only what differs from what stands there, and each thing in its time.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{fmt::Debug, time::Duration};
 
 use drover_core::{
     conditions::Conditions,
@@ -23,7 +23,7 @@ use crate::{
     group::Context,
     shelf::Error,
     status::{self, difference, value},
-    vcenter::{Away, Live},
+    vcenter::{Away, mirror::Mirror},
 };
 
 /// A vCenter may be away for so long before anything is said: after a restart, or for a new session, it always is.
@@ -32,8 +32,8 @@ const GRACE: Duration = Duration::from_secs(10);
 /// What there is to see of something that a user asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Sight<S> {
-    /// The one that is meant.
-    Here { status: S, health: Judgement, figures: Vec<Whole> },
+    /// The one that is meant. Until its figures are read, those that stand there stay.
+    Here { status: S, health: Judgement, figures: Vec<Whole>, are_read: bool },
     /// There is no such thing, or there are several.
     Unclear { reason: Reason, message: String },
     /// vCenter can't be looked at since then, for this reason.
@@ -62,20 +62,42 @@ impl Judgement {
     }
 }
 
-/// The vCenter to look for an object in, or what there is to say instead.
-pub(super) fn vcenter_of<K, S>(context: &Context, info: &K, named: Option<&str>) -> Result<Arc<Live>, Sight<S>>
+/// What there is to see, and in which vCenter.
+pub(super) struct View<S> {
+    vcenter: Option<String>,
+    sight: Sight<S>,
+}
+
+/// Looks for what an object is about in the vCenter that it names, or its namespace is given to.
+pub(super) fn look<K, S>(
+    context: &Context,
+    info: &K,
+    named: Option<&str>,
+    see: impl FnOnce(&Mirror) -> Sight<S>,
+) -> View<S>
 where
     K: Resource<Scope = NamespaceResourceScope>,
 {
+    if !context.fleet.is_mustered() {
+        // Everybody's turn comes when the vCenters have been read.
+        let sight = Sight::Away { why: "the vCenters are being read".to_owned(), since: Timestamp::now() };
+        return View { vcenter: None, sight };
+    }
     let namespace = info.meta().namespace.as_deref().unwrap_or_default();
     let live = match context.fleet.choose(namespace, named) {
         Ok(seat) => seat.live,
-        Err(none) => return Err(Sight::Unclear { reason: Reason::NoVCenter, message: none.to_string() }),
+        Err(none) => {
+            let sight = Sight::Unclear { reason: Reason::NoVCenter, message: none.to_string() };
+            return View { vcenter: None, sight };
+        }
     };
-    match live.away() {
-        Some(Away { why, since, .. }) => Err(Sight::Away { why, since }),
-        None => Ok(live),
-    }
+    let sight = match live.away() {
+        Some(Away { why, since, .. }) => Sight::Away { why, since },
+        // It is being read, and everybody's turn comes when it has been.
+        None if !live.is_in_sight() => Sight::Away { why: "vCenter is being read".to_owned(), since: Timestamp::now() },
+        None => see(&live.mirror()),
+    };
+    View { vcenter: Some(live.name.clone()), sight }
 }
 
 /// Brings the status of an object up to what is seen, if it is time to, and says when to come back.
@@ -83,7 +105,7 @@ pub(super) async fn show<K, S>(
     context: &Context,
     info: &K,
     before: Option<&S>,
-    sight: Sight<S>,
+    View { vcenter, sight }: View<S>,
     now: Timestamp,
 ) -> Result<Requeue, Error>
 where
@@ -93,12 +115,22 @@ where
     if let Some(rest) = grace(&sight, now) {
         return Ok(Requeue::requeue(rest));
     }
+    if matches!(sight, Sight::Here { are_read: false, .. }) {
+        context.infos.want_figures();
+    }
     if context.infos.is_outdated(info) {
         return Ok(Requeue::requeue(MOMENT));
     }
     let before = before.map_or(Value::Null, value);
     let draft = Draft::new(before, sight, info.meta().generation, now);
-    match draft.when(now) {
+    let when = match draft.when(now) {
+        When::Now if !draft.facts_differ() => context.infos.ask_turn(vcenter.as_deref(), info),
+        when => {
+            context.infos.leave_turn(vcenter.as_deref(), info);
+            when
+        }
+    };
+    match when {
         When::Never => return Ok(Requeue::await_change()),
         When::In(rest) => return Ok(Requeue::requeue(rest)),
         When::Now => {}
@@ -124,14 +156,17 @@ struct Draft {
     before: Value,
     after: Value,
     figures: Vec<Whole>,
+    /// Whether the figures are vCenter's, and not those that stood there.
+    are_read: bool,
     /// How it is with being found, for those who have to be told.
     found: Judgement,
 }
 
 impl Draft {
     fn new<S: Serialize>(before: Value, sight: Sight<S>, generation: Option<i64>, now: Timestamp) -> Self {
+        let are_read = matches!(sight, Sight::Here { are_read: true, .. });
         let (mut after, found, health, figures) = match sight {
-            Sight::Here { status, health, figures } => {
+            Sight::Here { status, health, figures, .. } => {
                 (value(&status), Judgement::new(true, Reason::Seen, ""), health, figures)
             }
             Sight::Unclear { reason, message } => {
@@ -145,15 +180,19 @@ impl Draft {
                 (if before.is_null() { json!({}) } else { before.clone() }, found, health, Vec::new())
             }
         };
-        if !figures.is_empty() {
-            after["figuresTime"] = before["figuresTime"].clone();
+        let is_same = before["moref"] == after["moref"];
+        let stay = figures.iter().map(|of| of.figure).filter(|_| !are_read && is_same);
+        for name in stay.chain((!figures.is_empty()).then_some("figuresTime")) {
+            if !before[name].is_null() {
+                after[name] = before[name].clone();
+            }
         }
         after["observedGeneration"] = json!(generation);
         let known: Vec<Condition> = serde_json::from_value(before["conditions"].clone()).unwrap_or_default();
         let conditions = Conditions { before: &known, generation, now };
         let condition = |kind, said: &Judgement| conditions.judge(kind, said.holds, said.reason, said.message.clone());
         after["conditions"] = value(&[condition("Found", &found), condition("Healthy", &health)]);
-        Self { before, after, figures, found }
+        Self { before, after, figures, are_read, found }
     }
 
     fn when(&self, now: Timestamp) -> When {
@@ -166,8 +205,12 @@ impl Draft {
         let figures: Vec<_> = self.figures.iter().map(figure).collect();
         let written: Option<Time> = serde_json::from_value(self.before["figuresTime"].clone()).ok();
         let age = written.and_then(|written| Duration::try_from(now.duration_since(written.0)).ok());
-        let facts_differ = self.facts(&self.before) != self.facts(&self.after);
-        News { facts_differ, figures: &figures, age }.when()
+        News { facts_differ: self.facts_differ(), figures: &figures, age }.when()
+    }
+
+    /// Whether there is more to write than figures.
+    fn facts_differ(&self) -> bool {
+        self.facts(&self.before) != self.facts(&self.after)
     }
 
     /// A status without its figures.
@@ -180,7 +223,7 @@ impl Draft {
     /// What to write. With facts, the figures of the same moment are written too.
     fn patch(&self, now: Timestamp) -> Value {
         let mut after = self.after.clone();
-        if !self.figures.is_empty() {
+        if self.are_read {
             after["figuresTime"] = value(&Time(now));
         }
         difference(&self.before, &after)
@@ -210,7 +253,15 @@ mod tests {
     fn here(model: &str, free: i64) -> Sight<Value> {
         let health = Judgement::new(true, Reason::Well, "");
         let figures = vec![Whole { figure: "freeCPU", whole: 1000 }];
-        Sight::Here { status: json!({"model": model, "freeCPU": free}), health, figures }
+        let status = json!({"model": model, "freeCPU": free, "moref": "host-1"});
+        Sight::Here { status, health, figures, are_read: true }
+    }
+
+    /// The same, before its figures are read.
+    fn unread(model: &str, moref: &str) -> Sight<Value> {
+        let health = Judgement::new(true, Reason::Well, "");
+        let figures = vec![Whole { figure: "freeCPU", whole: 1000 }];
+        Sight::Here { status: json!({"model": model, "moref": moref}), health, figures, are_read: false }
     }
 
     /// The status that comes of writing this draft.
@@ -227,20 +278,42 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_is_written_once_and_a_small_move_a_minute_later() {
+    fn what_is_seen_is_written_once_and_a_small_move_ten_minutes_later() {
         let first = Draft::new(Value::Null, here("a", 500), Some(1), time(0));
         assert_eq!(first.when(time(0)), When::Now);
         let status = written(&first, time(0));
         assert_eq!((&status["freeCPU"], &status["conditions"][0]["status"]), (&json!(500), &json!("True")));
         let again = |sight, seconds| Draft::new(status.clone(), sight, Some(1), time(seconds));
         assert_eq!(again(here("a", 500), 90).when(time(90)), When::Never);
-        assert_eq!(again(here("a", 510), 20).when(time(20)), When::In(Duration::from_secs(40)));
-        assert_eq!(again(here("a", 510), 60).when(time(60)), When::Now);
+        assert_eq!(again(here("a", 510), 20).when(time(20)), When::In(Duration::from_secs(580)));
+        assert_eq!(again(here("a", 510), 600).when(time(600)), When::Now);
         assert_eq!(again(here("a", 600), 20).when(time(20)), When::Now);
         let changed = again(here("b", 510), 20);
         assert_eq!(changed.when(time(20)), When::Now);
         let patch = changed.patch(time(20));
         assert_eq!(patch, json!({"model": "b", "freeCPU": 510, "figuresTime": "2027-01-15T08:00:20Z"}));
+    }
+
+    #[test]
+    fn figures_that_are_not_read_yet_stay_as_they_stand_and_are_not_called_new() {
+        let status = written(&Draft::new(Value::Null, here("a", 500), Some(1), time(0)), time(0));
+        let restarted = |moref, model| Draft::new(status.clone(), unread(model, moref), Some(1), time(20));
+        assert_eq!(restarted("host-1", "a").when(time(20)), When::Never);
+        let changed = restarted("host-1", "b");
+        assert_eq!(changed.patch(time(20)), json!({"model": "b"}));
+        // Of another host they would be wrong.
+        let other = written(&restarted("host-2", "a"), time(20));
+        assert!(other["freeCPU"].is_null(), "{other}");
+    }
+
+    #[test]
+    fn the_first_figures_are_written_when_they_come() {
+        let first = Draft::new(Value::Null, unread("a", "host-1"), Some(1), time(0));
+        let status = written(&first, time(0));
+        assert!(first.facts_differ() && status["figuresTime"].is_null(), "{status}");
+        let read = Draft::new(status, here("a", 500), Some(1), time(2));
+        assert_eq!((read.when(time(2)), read.facts_differ()), (When::Now, false));
+        assert_eq!(read.patch(time(2)), json!({"freeCPU": 500, "figuresTime": "2027-01-15T08:00:02Z"}));
     }
 
     #[test]

@@ -1,12 +1,17 @@
 //! A host as vCenter last told of it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, convert::identity};
 
-use drover_core::group::Timestamp;
+use drover_core::{group::Timestamp, placement::Obstacle};
 use vim25::{
     ManagedObjectReference, Result,
     props::host_system as host,
     types::{AnyCustomFieldValue, CustomFieldStringValue, ObjectUpdate, PropertySpec},
+};
+
+use super::{
+    figures::Figures,
+    told::{Unreadable, Unset},
 };
 
 /// A host. What is not known is `None` or empty.
@@ -21,16 +26,15 @@ pub(crate) struct Host {
     pub in_maintenance: Option<bool>,
     pub power: Option<String>,
     pub booted: Option<Timestamp>,
-    /// MHz.
-    pub cpu_use: Option<i64>,
-    /// MiB.
-    pub memory_use: Option<i64>,
+    /// `None`: they have not been read. Nobody looks at them.
+    pub figures: Option<Figures>,
     /// vCenter's own judgement: green, yellow, red or gray.
     pub health: Option<String>,
     pub tags: Vec<String>,
     /// The names of the attributes that it may have, by their keys.
     pub attribute_names: BTreeMap<i32, String>,
     pub attribute_values: BTreeMap<i32, String>,
+    pub unreadable: Unreadable,
 }
 
 /// What a host is made of.
@@ -56,8 +60,6 @@ pub(crate) fn properties() -> PropertySpec {
         &host::RUNTIME_IN_MAINTENANCE_MODE,
         &host::RUNTIME_POWER_STATE,
         &host::RUNTIME_BOOT_TIME,
-        &host::SUMMARY_QUICK_STATS_OVERALL_CPU_USAGE,
-        &host::SUMMARY_QUICK_STATS_OVERALL_MEMORY_USAGE,
         &host::OVERALL_STATUS,
         &host::TAG,
         &host::AVAILABLE_FIELD,
@@ -66,7 +68,7 @@ pub(crate) fn properties() -> PropertySpec {
 }
 
 impl Host {
-    /// Takes up what vCenter told.
+    /// Takes up what vCenter told. What people read is left out where it can't be read.
     pub(crate) fn change(&mut self, update: &mut ObjectUpdate) -> Result<()> {
         if let Some(name) = update.take(host::NAME)? {
             self.name = name.unwrap_or_default();
@@ -74,9 +76,24 @@ impl Host {
         if let Some(parent) = update.take(host::PARENT)? {
             self.parent = parent.map(Into::into);
         }
-        self.change_make(update)?;
-        self.change_state(update)?;
-        self.change_notes(update)
+        let connection = self.unreadable.take(update, host::RUNTIME_CONNECTION_STATE);
+        connection.renew(&mut self.connection, Unset::Unknown, |state| state.to_string());
+        let unset = Unset::of(self.connection.as_deref());
+        self.change_make(update, unset);
+        self.change_state(update, unset);
+        self.change_notes(update);
+        Ok(())
+    }
+
+    /// Why it takes no machines now, if it doesn't.
+    pub(crate) fn obstacle(&self) -> Option<Obstacle> {
+        match (self.connection.as_deref(), self.power.as_deref()) {
+            (None, _) => Some(Obstacle::Missing),
+            (Some("disconnected"), _) => Some(Obstacle::Disconnected),
+            (_, Some("poweredOff" | "standBy")) => Some(Obstacle::PoweredOff),
+            (Some("connected"), _) => (self.in_maintenance == Some(true)).then_some(Obstacle::InMaintenance),
+            (Some(_), _) => Some(Obstacle::NotResponding),
+        }
     }
 
     /// The attributes that are set on it, by name.
@@ -85,65 +102,66 @@ impl Host {
         self.attribute_values.iter().filter_map(named).collect()
     }
 
-    fn change_make(&mut self, update: &mut ObjectUpdate) -> Result<()> {
-        if let Some(hardware) = update.take(host::SUMMARY_HARDWARE)? {
-            self.hardware = hardware.map(|hardware| Hardware {
-                vendor: hardware.vendor,
-                model: hardware.model,
-                cpu_model: hardware.cpu_model,
-                cores: hardware.num_cpu_cores.into(),
-                mhz: hardware.cpu_mhz.into(),
-                memory_mib: hardware.memory_size / (1024 * 1024),
-            });
-        }
-        if let Some(product) = update.take(host::SUMMARY_CONFIG_PRODUCT)? {
-            (self.version, self.build) = product.map(|product| (product.version, product.build)).unzip();
-        }
-        Ok(())
+    fn change_make(&mut self, update: &mut ObjectUpdate, unset: Unset) {
+        self.unreadable.take(update, host::SUMMARY_HARDWARE).renew(&mut self.hardware, unset, |hardware| Hardware {
+            vendor: hardware.vendor,
+            model: hardware.model,
+            cpu_model: hardware.cpu_model,
+            cores: hardware.num_cpu_cores.into(),
+            mhz: hardware.cpu_mhz.into(),
+            memory_mib: hardware.memory_size / (1024 * 1024),
+        });
+        let product = self.unreadable.take(update, host::SUMMARY_CONFIG_PRODUCT);
+        product.clone().renew(&mut self.version, unset, |product| product.version);
+        product.renew(&mut self.build, unset, |product| product.build);
     }
 
-    fn change_state(&mut self, update: &mut ObjectUpdate) -> Result<()> {
-        if let Some(state) = update.take(host::RUNTIME_CONNECTION_STATE)? {
-            self.connection = state.map(|state| state.to_string());
-        }
-        if let Some(maintenance) = update.take(host::RUNTIME_IN_MAINTENANCE_MODE)? {
-            self.in_maintenance = maintenance;
-        }
-        if let Some(power) = update.take(host::RUNTIME_POWER_STATE)? {
-            self.power = power.map(|power| power.to_string());
-        }
-        if let Some(booted) = update.take(host::RUNTIME_BOOT_TIME)? {
-            self.booted = booted;
-        }
-        if let Some(cpu) = update.take(host::SUMMARY_QUICK_STATS_OVERALL_CPU_USAGE)? {
-            self.cpu_use = cpu.map(Into::into);
-        }
-        if let Some(memory) = update.take(host::SUMMARY_QUICK_STATS_OVERALL_MEMORY_USAGE)? {
-            self.memory_use = memory.map(Into::into);
-        }
-        if let Some(health) = update.take(host::OVERALL_STATUS)? {
-            self.health = health.map(|health| health.to_string());
-        }
-        Ok(())
+    fn change_state(&mut self, update: &mut ObjectUpdate, unset: Unset) {
+        let told = &mut self.unreadable;
+        told.take(update, host::RUNTIME_IN_MAINTENANCE_MODE).renew(&mut self.in_maintenance, unset, identity);
+        told.take(update, host::RUNTIME_POWER_STATE).renew(&mut self.power, unset, |power| power.to_string());
+        told.take(update, host::RUNTIME_BOOT_TIME).renew(&mut self.booted, unset, identity);
+        told.take(update, host::OVERALL_STATUS).renew(&mut self.health, unset, |health| health.to_string());
     }
 
     /// What people have noted on it.
-    fn change_notes(&mut self, update: &mut ObjectUpdate) -> Result<()> {
-        if let Some(tags) = update.take(host::TAG)? {
-            self.tags = tags.unwrap_or_default().into_iter().map(|tag| tag.key).collect();
+    fn change_notes(&mut self, update: &mut ObjectUpdate) {
+        let told = &mut self.unreadable;
+        told.take(update, host::TAG).renew_all(&mut self.tags, Unset::None, |tag| [tag.key]);
+        if let Some(fields) = told.take(update, host::AVAILABLE_FIELD).or_default() {
+            self.attribute_names = fields.into_iter().map(|field| (field.key, field.name)).collect();
         }
-        if let Some(fields) = update.take(host::AVAILABLE_FIELD)? {
-            self.attribute_names =
-                fields.unwrap_or_default().into_iter().map(|field| (field.key, field.name)).collect();
+        if let Some(values) = told.take(update, host::CUSTOM_VALUE).or_default() {
+            self.attribute_values = values.iter().filter_map(attribute).collect();
         }
-        if let Some(values) = update.take(host::CUSTOM_VALUE)? {
-            self.attribute_values = values.unwrap_or_default().iter().filter_map(attribute).collect();
-        }
-        Ok(())
     }
 }
 
 fn attribute(value: &AnyCustomFieldValue) -> Option<(i32, String)> {
     let text = value.downcast_ref::<CustomFieldStringValue>()?;
     Some((text.base.key, text.value.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use vim25::{Any, types::PropertyChange};
+
+    use super::*;
+
+    #[test]
+    fn an_odd_value_of_a_host_hides_no_other() {
+        let values = [
+            ("summary.config.product", Any::Int(8)),
+            ("name", Any::from("esxi-1")),
+            ("runtime.inMaintenanceMode", Any::Boolean(true)),
+            ("tag", Any::Boolean(true)),
+            ("runtime.connectionState", Any::from("connected")),
+        ];
+        let change_set =
+            values.map(|(name, val)| PropertyChange { name: name.to_owned(), val: Some(val), ..Default::default() });
+        let mut host = Host::default();
+        host.change(&mut ObjectUpdate { change_set: change_set.into(), ..ObjectUpdate::default() }).unwrap();
+        assert_eq!((host.name.as_str(), host.in_maintenance), ("esxi-1", Some(true)));
+        assert_eq!((host.connection.as_deref(), host.version), (Some("connected"), None));
+    }
 }

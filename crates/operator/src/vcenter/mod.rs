@@ -2,10 +2,13 @@
 
 mod away;
 pub(crate) mod facts;
+pub(crate) mod figures;
 pub(crate) mod host;
 pub(crate) mod marker;
 pub(crate) mod mirror;
 pub(crate) mod rights;
+mod sight;
+mod told;
 pub(crate) mod whereabouts;
 
 use std::sync::{
@@ -20,6 +23,7 @@ use kube::ResourceExt;
 use tokio::{
     sync::{Notify, Semaphore, mpsc},
     task::AbortHandle,
+    time::timeout,
 };
 use tracing::{info, warn};
 use vim25::{
@@ -28,12 +32,16 @@ use vim25::{
     types::{AboutInfo, ObjectSpec, PropertyFilterSpec},
 };
 
-use crate::{fleet, group::Works, leadership::Claim};
+use crate::{group::Works, leadership::Claim};
 pub(crate) use away::{Away, reason};
-use mirror::{Consequences, Ended, GroupKey, Mirror};
+use mirror::{Consequences, GroupKey, Mirror};
 use rights::Rights;
+use sight::Sight;
+pub(crate) use sight::Token;
 use whereabouts::Concerned;
 
+/// How long a vCenter may take to end a session.
+const FAREWELL: Duration = Duration::from_secs(5);
 /// How many groups may look for what they name at once.
 const LOOKUPS: usize = 16;
 /// How long to wait before the first word is tried again, at first and in the end.
@@ -66,12 +74,22 @@ impl Trigger {
     }
 }
 
+/// Whose client a vCenter is talked to by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Login {
+    /// The environment's, which may be needed again.
+    Environment,
+    /// That of one declaration, which is never used again.
+    Declared,
+}
+
 /// A vCenter that is followed.
 #[derive(Debug)]
 pub(crate) struct Live {
     /// The VCenter's name.
     pub name: String,
     pub client: Client,
+    login: Login,
     pub inventory: Inventory,
     /// So that a slow vCenter is not asked everything at once.
     pub lookups: Semaphore,
@@ -81,12 +99,18 @@ pub(crate) struct Live {
     mirror: Mutex<Mirror>,
     works: Mutex<Works>,
     rights: Mutex<Rights>,
-    /// Why the mirror can't be trusted, if it can't.
-    away: Mutex<Option<Away>>,
+    /// Whether the mirror can be relied on.
+    sight: Mutex<Sight>,
     /// What it says of itself.
     about: Mutex<Option<AboutInfo>>,
     /// What tells it from other vCenters, once that is known.
     instance: OnceLock<String>,
+    /// Who is logged in, as vCenter says it of tasks.
+    user: Mutex<String>,
+    /// The incidents that somebody said to go on after, for all of it.
+    released: Mutex<Vec<String>>,
+    /// The incident that its status told of when it was taken up.
+    remembered: Mutex<Option<String>>,
     /// What follows it, until it is retired.
     collector: Mutex<Option<Arc<Collector>>>,
     retired: Notify,
@@ -100,24 +124,28 @@ impl Live {
     pub(crate) fn start(
         name: &str,
         client: Client,
+        login: Login,
         instance: Option<String>,
         claim: Claim,
         triggers: mpsc::UnboundedSender<Trigger>,
     ) -> Arc<Self> {
-        let not_yet = "vCenter has not been read yet".to_owned();
         let live = Arc::new(Self {
             name: name.to_owned(),
             inventory: Inventory::new(client.clone()),
             client,
+            login,
             lookups: Semaphore::new(LOOKUPS),
             claim,
             is_retired: AtomicBool::new(false),
             mirror: Mutex::default(),
             works: Mutex::default(),
             rights: Mutex::default(),
-            away: Mutex::new(Some(Away { reason: Reason::NotReadYet, why: not_yet, since: Timestamp::now() })),
+            sight: Mutex::new(Sight::new(Timestamp::now())),
             about: Mutex::default(),
             instance: instance.map(OnceLock::from).unwrap_or_default(),
+            user: Mutex::default(),
+            released: Mutex::default(),
+            remembered: Mutex::default(),
             collector: Mutex::default(),
             retired: Notify::new(),
             task: OnceLock::new(),
@@ -132,13 +160,30 @@ impl Live {
     /// Stops to follow it: nothing more is done to it from here.
     pub(crate) fn retire(self: Arc<Self>) {
         self.is_retired.store(true, Ordering::Release);
+        tokio::spawn(async move { self.leave().await });
+    }
+
+    /// Ends what follows it, and then its session: whoever follows would log in again.
+    pub(crate) async fn leave(&self) {
+        self.is_retired.store(true, Ordering::Release);
         if let Some(task) = self.task.get() {
             task.abort();
         }
-        // Before the session ends: whoever follows would log in again.
-        self.collector().take();
         self.retired.notify_waiters();
-        tokio::spawn(async move { fleet::log_out(&self.client).await });
+        let collector = self.collector().take();
+        let end = async {
+            if let Some(collector) = collector {
+                collector.stop().await;
+            }
+            match self.login {
+                Login::Environment => self.client.logout().await,
+                Login::Declared => self.client.close().await,
+            }
+        };
+        // Nothing waits long for that.
+        if let Ok(Err(error)) = timeout(FAREWELL, end).await {
+            warn!(vcenter = %self.name, %error, "the session could not be ended");
+        }
     }
 
     async fn retirement(&self) {
@@ -159,9 +204,20 @@ impl Live {
         self.mirror().awaited.remove(&folder);
     }
 
-    /// Whether anything may be changed in it now.
-    pub(crate) fn may_change(&self) -> bool {
-        self.claim.holds() && !self.is_retired.load(Ordering::Acquire)
+    /// The proof that it may be changed now, if it may: all of it is in sight, it is the vCenter that it always was, and this operator
+    /// has the claim.
+    pub(crate) fn token(&self) -> Option<Token> {
+        let may_change = self.claim.holds() && !self.is_retired.load(Ordering::Acquire);
+        self.sight().session().filter(|_| may_change).cloned().map(Token)
+    }
+
+    /// Whether all of it is in sight.
+    pub(crate) fn is_in_sight(&self) -> bool {
+        self.sight().session().is_some()
+    }
+
+    fn sight(&self) -> MutexGuard<'_, Sight> {
+        self.sight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn mirror(&self) -> MutexGuard<'_, Mirror> {
@@ -180,7 +236,7 @@ impl Live {
 
     /// Why vCenter can't be worked with now, if it can't.
     pub(crate) fn away(&self) -> Option<Away> {
-        self.away.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.sight().away(Timestamp::now())
     }
 
     /// What it says of itself, once it has.
@@ -188,26 +244,59 @@ impl Live {
         self.about.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Who is logged in, as vCenter says it of tasks.
+    pub(crate) fn user(&self) -> String {
+        self.user.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The incidents that somebody said to go on after, for all of it.
+    pub(crate) fn released(&self) -> Vec<String> {
+        self.released.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The incident that its status told of when it was taken up.
+    pub(crate) fn remembered(&self) -> Option<String> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn remember(&self, incident: Option<String>) {
+        *self.remembered.lock().unwrap_or_else(PoisonError::into_inner) = incident;
+    }
+
+    /// Looks whether everything that makes or destroys still has to stop, though no group plans.
+    pub(crate) fn judge(&self) {
+        let (released, remembered) = (self.released(), self.remembered());
+        let released = released.iter().map(String::as_str).collect();
+        self.works().judge(&self.name, released, remembered.as_deref(), Timestamp::now());
+    }
+
+    /// Takes up which incidents somebody said to go on after.
+    pub(crate) fn set_released(&self, incidents: Vec<String>) {
+        let mut released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
+        if *released != incidents {
+            *released = incidents;
+            self.trigger(Trigger::VCenter(self.name.clone()));
+        }
+    }
+
     pub(crate) fn trigger(&self, trigger: Trigger) {
         // The receiver lives as long as the operator.
         let _ = self.triggers.send(trigger);
     }
 
-    fn set_away(&self, obstacle: Option<(Reason, String)>) {
-        {
-            let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
-            let since = away.as_ref().map_or_else(Timestamp::now, |away| away.since);
-            *away = obstacle.map(|(reason, why)| Away { reason, why, since });
-        }
+    fn obstruct(&self, reason: Reason, why: String) {
+        self.sight().obstruct(reason, why, Timestamp::now());
         self.trigger(Trigger::VCenter(self.name.clone()));
     }
 
-    /// Everything has been read. Whether that can be trusted depends on who has told it.
+    /// Everything has been read. Whether that can be relied on depends on who has told it.
     async fn be_there(self: &Arc<Self>) {
-        let about = match self.client.content().await {
-            Ok(content) => content.about,
-            Err(error) => return self.set_away(Some((reason(&error), error.to_string()))),
+        let session = match self.client.session().await {
+            Ok(session) => session,
+            Err(error) => return self.obstruct(reason(&error), error.to_string()),
         };
+        session.user.user_name.clone_into(&mut self.user.lock().unwrap_or_else(PoisonError::into_inner));
+        let about = session.content.about.clone();
         let is = about.instance_uuid.clone().unwrap_or_default();
         *self.about.lock().unwrap_or_else(PoisonError::into_inner) = Some(about);
         let was = self.instance.get_or_init(|| is.clone());
@@ -216,62 +305,66 @@ impl Live {
             let why = format!(
                 "{server} is another vCenter ({is}) than before ({was}): set spec.server back, or make another VCenter for it"
             );
-            return self.set_away(Some((Reason::AnotherVCenter, why)));
+            return self.obstruct(Reason::AnotherVCenter, why);
         }
-        info!(vcenter = %self.name, server = %self.client.endpoint(), "vCenter is mirrored");
-        self.works().start_over();
-        // What ended while nobody listened is in no list any more.
-        let unheard_of = self.mirror().unheard_of();
-        for task in unheard_of {
-            self.follow_task(task);
-        }
+        self.works().start_over(Timestamp::now());
         self.rights().doubt();
-        self.set_away(None);
+        self.track_unknown_clones();
+        if self.sight().trust(session) {
+            info!(vcenter = %self.name, server = %self.client.endpoint(), "vCenter is mirrored");
+            self.trigger(Trigger::VCenter(self.name.clone()));
+        }
     }
 
-    /// Waits for a task that vCenter no longer lists, and may well run.
-    pub(crate) fn follow_task(self: &Arc<Self>, task: ManagedObjectReference) {
-        let live = Arc::clone(self);
-        tokio::spawn(async move {
-            let collector = live.collector().clone();
-            let (Some(collector), Ok(reference)) = (collector, TaskRef::try_from(task.clone())) else { return };
-            let end = tokio::select! {
-                end = collector.follow(&reference) => end,
-                () = live.retirement() => return,
-            };
-            let ended = match end {
-                Ok(_) => Ended::Done,
-                Err(vim25::Error::Task(fault)) => Ended::Failed(*fault),
-                Err(error) => {
-                    warn!(task = task.value(), %error, "a task's end could not be seen: what it was to do is looked at again");
-                    Ended::Unseen
-                }
-            };
-            if let Some(group) = live.mirror().end(&task, ended) {
-                live.trigger(Trigger::Group(group));
-            }
-        });
+    /// Has vCenter tell of the end of a task, though it may not tell of its list of tasks.
+    pub(crate) fn track(&self, task: &ManagedObjectReference) {
+        if let (Some(collector), Ok(task)) = (self.collector().as_ref(), TaskRef::try_from(task.clone())) {
+            collector.track(&task);
+        }
     }
 
-    async fn take_up(self: &Arc<Self>, updates: Vec<Update>, awaited: &mut usize) {
+    /// Clones that an operator has left behind which was ended: groups wait for their ends.
+    fn track_unknown_clones(&self) {
+        let user = self.user();
+        let clones = self.mirror().clones_of(&user);
+        for task in &clones {
+            self.track(task);
+        }
+    }
+
+    async fn take_up(self: &Arc<Self>, updates: Vec<Update>) {
         let now = Timestamp::now();
         let mut then = Consequences::default();
         for update in updates {
             match update {
-                Update::Changed { update, .. } => {
+                Update::Changed { update, watch } => {
                     let object = update.obj.clone();
+                    let is_tracked = watch == Collector::TASKS;
+                    if is_tracked
+                        && !self.mirror().submitters.contains_key(&object)
+                        && !self.mirror().is_running(&object)
+                    {
+                        // Its end was told of already.
+                        continue;
+                    }
                     if let Err(error) = self.mirror().change(update, now, &mut then) {
                         warn!(%object, %error, "vCenter told something that can't be read");
                     }
                 }
-                Update::Gone { object, .. } => self.mirror().remove(&object, &mut then),
+                Update::Gone { object, watch: Collector::TASKS } => self.mirror().end_unseen(&object, &mut then),
+                Update::Gone { object, .. } => self.mirror().remove(&object, now, &mut then),
                 Update::Missing { missing, .. } => {
                     warn!(object = %missing.obj, fault = %missing.fault, "an object can't be read");
+                    self.mirror().note_unreadable(&missing.obj, now, &mut then);
                 }
-                Update::Failed { error, .. } => self.set_away(Some((reason(&error), error.to_string()))),
-                Update::Synced { .. } => {
-                    *awaited = awaited.saturating_sub(1);
-                    if *awaited == 0 {
+                Update::Failed { error, watch } => {
+                    warn!(vcenter = %self.name, %error, "a watch can't be set up");
+                    self.sight().lose_watch(watch, error.to_string(), now);
+                    self.obstruct(reason(&error), error.to_string());
+                }
+                Update::Synced { watch } => {
+                    let is_whole = self.sight().sync(watch);
+                    if is_whole {
                         self.be_there().await;
                     }
                 }
@@ -280,8 +373,11 @@ impl Live {
         if !then.reread.is_empty() {
             self.reread(std::mem::take(&mut then.reread), &mut then).await;
         }
-        for task in std::mem::take(&mut then.unlisted) {
-            self.follow_task(task);
+        for clone in then.clones {
+            // Its end may be told nowhere else.
+            if self.mirror().clones_of(&self.user()).contains(&clone) {
+                self.track(&clone);
+            }
         }
         for group in then.groups {
             self.trigger(Trigger::Group(group));
@@ -313,7 +409,11 @@ impl Live {
                     ..Default::default()
                 })
                 .collect();
-            if let Err(error) = self.mirror().change(update, now, then) {
+            let mut mirror = self.mirror();
+            if !mirror.machines.contains_key(&update.obj) {
+                continue; // It has gone meanwhile.
+            }
+            if let Err(error) = mirror.change(update, now, then) {
                 warn!(%error, "a machine could not be read again");
             }
         }
@@ -329,9 +429,9 @@ async fn follow(live: Arc<Live>) {
             Err(error) => {
                 warn!(vcenter = %live.name, %error, "vCenter can't be reached");
                 let obstacle = reason(&error);
-                live.set_away(Some((obstacle, error.to_string())));
+                live.obstruct(obstacle, error.to_string());
                 match obstacle {
-                    Reason::LoginRefused => live.client.credentials_replaced().await,
+                    Reason::LoginRefused => live.client.login_allowed().await,
                     _ => tokio::time::sleep(pause).await,
                 }
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -340,26 +440,26 @@ async fn follow(live: Arc<Live>) {
     };
     let (collector, updates) = Collector::start(live.client.clone());
     let scope = Scope::Container { root: root.into(), recursive: true };
-    collector.watch(Watch { scope, properties: mirror::properties() });
-    let mut awaited = 1;
+    live.sight().watch(collector.watch(Watch { scope, properties: mirror::properties() }));
     if let Some(tasks) = tasks {
         let scope = Scope::Listed { by: tasks.into(), path: "recentTask".to_owned() };
-        collector.watch(Watch { scope, properties: mirror::task_properties() });
-        awaited += 1;
+        live.sight().watch(collector.watch(Watch { scope, properties: mirror::task_properties() }));
     }
     *live.collector() = Some(Arc::new(collector));
-    read(&live, updates, awaited).await;
+    read(&live, updates).await;
 }
 
-async fn read(live: &Arc<Live>, mut updates: Updates, watches: usize) {
-    let mut awaited = watches;
+async fn read(live: &Arc<Live>, mut updates: Updates) {
     while let Some(event) = updates.next().await {
         match event {
-            Event::Updates(updates) => live.take_up(updates, &mut awaited).await,
+            Event::Updates(updates) => live.take_up(updates).await,
+            Event::Blind(error) => {
+                live.sight().lose(error.to_string(), Timestamp::now());
+                info!(vcenter = %live.name, %error, "vCenter is read anew");
+            }
             Event::Down(error) => {
                 warn!(vcenter = %live.name, %error, "vCenter is away");
-                awaited = watches;
-                live.set_away(Some((reason(&error), error.to_string())));
+                live.obstruct(reason(&error), error.to_string());
             }
             Event::Up => info!(vcenter = %live.name, "vCenter is back"),
         }

@@ -22,13 +22,15 @@ pub(crate) enum Part {
     Folder,
     /// What machines are cloned from.
     Template,
+    /// A VM that is no template, which machines are cloned from.
+    PlainVm,
     ResourcePool,
     Datastore,
     Network,
 }
 
 /// What Drover needs. A role with all of these, granted where they apply or above, is enough.
-const NEEDED: [(Part, &[&str]); 5] = [
+const NEEDED: [(Part, &[&str]); 6] = [
     (
         Part::Folder,
         &[
@@ -48,6 +50,7 @@ const NEEDED: [(Part, &[&str]); 5] = [
         ],
     ),
     (Part::Template, &["VirtualMachine.Provisioning.DeployTemplate"]),
+    (Part::PlainVm, &["VirtualMachine.Provisioning.Clone"]),
     (Part::ResourcePool, &["Resource.AssignVMToPool"]),
     (Part::Datastore, &["Datastore.AllocateSpace"]),
     (Part::Network, &["Network.Assign"]),
@@ -62,6 +65,7 @@ impl Part {
         match self {
             Self::Folder => "the folder",
             Self::Template => "the template",
+            Self::PlainVm => "the VM",
             Self::ResourcePool => "the resource pool",
             Self::Datastore => "the datastore",
             Self::Network => "the network",

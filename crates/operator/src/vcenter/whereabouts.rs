@@ -12,7 +12,10 @@ use vim25::{
     types::{ObjectUpdate, PropertySpec},
 };
 
-use super::mirror::{Machine, Mirror};
+use super::{
+    marker::Marker,
+    mirror::{Machine, Mirror},
+};
 
 /// Something that others are in or on: a datacenter, a cluster, a resource pool or a datastore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -170,6 +173,19 @@ impl Mirror {
         members.into_iter().map(|(name, (_, reference))| (name, reference)).collect()
     }
 
+    /// The paths of the machines that carry a group's marker, and aren't those that it was written for.
+    pub(crate) fn copies(&self, group: &str, cluster: &str) -> Vec<String> {
+        let carries = |machine: &&Machine| {
+            let marker = machine.marker.as_ref();
+            marker.is_some_and(|marker| marker.group == group && marker.cluster == cluster)
+                && !machine.is_of(group, cluster)
+        };
+        let mut paths: Vec<_> =
+            self.machines.values().filter(carries).map(|machine| self.machine_path(machine)).collect();
+        paths.sort();
+        paths
+    }
+
     /// How many machines are on a host.
     pub(crate) fn machines_on(&self, host: &ManagedObjectReference) -> usize {
         self.machines.values().filter(|machine| machine.facts.host.as_ref() == Some(host)).count()
@@ -193,6 +209,16 @@ impl Mirror {
         concerned.hosts.extend(self.host_path(reference).map(|path| path.to_ascii_lowercase()));
     }
 
+    /// The objects that something with this parent is in, from the inside out.
+    pub(crate) fn containers(&self, parent: Option<&ManagedObjectReference>) -> Vec<ManagedObjectReference> {
+        // What holds a datacenter doesn't hold its machines: they live on their hosts.
+        let above = self.ancestors(parent).map(|(reference, _)| reference);
+        let above = above.take_while(|reference| reference.type_name() != "Datacenter");
+        let mut all: Vec<_> = parent.cloned().into_iter().chain(above).collect();
+        all.dedup();
+        all
+    }
+
     /// The places that something with this parent is in, from the inside out.
     fn ancestors(
         &self,
@@ -213,9 +239,12 @@ impl Mirror {
 }
 
 impl Machine {
-    /// Whether its marker says that it is a group's.
-    fn is_of(&self, group: &str, cluster: &str) -> bool {
-        self.marker.as_ref().is_some_and(|marker| marker.group == group && marker.cluster == cluster)
+    /// Whether its marker says that it is a group's, and was written for this very machine.
+    pub(crate) fn is_of(&self, group: &str, cluster: &str) -> bool {
+        let is_its_own =
+            |marker: &Marker| marker.made.as_ref().is_none_or(|made| Some(&made.instance) == self.instance.as_ref());
+        let is_it = |marker: &&Marker| marker.group == group && marker.cluster == cluster && is_its_own(marker);
+        !self.is_template && self.marker.as_ref().is_some_and(|marker| is_it(&marker))
     }
 
     /// The name that it should have as a member of its group, whatever it has been renamed to.
@@ -224,7 +253,7 @@ impl Machine {
     }
 
     fn uuids(&self) -> impl Iterator<Item = &str> {
-        [self.facts.uuid.as_deref(), self.facts.instance_uuid.as_deref()].into_iter().flatten()
+        [self.facts.uuid.as_deref(), self.instance.as_deref()].into_iter().flatten()
     }
 
     /// All its addresses, the one that vCenter shows first.
@@ -263,6 +292,7 @@ mod tests {
             slot: Slot(slot),
             revision: Revision(0),
             cluster: "here".to_owned(),
+            made: None,
         };
         Machine { marker: Some(marker), ..machine(name, "f-1") }
     }
@@ -271,7 +301,7 @@ mod tests {
     fn mirror(machines: Vec<(&str, Machine)>) -> Mirror {
         let mut mirror = Mirror::default();
         let mut folder = |id: &str, name: &str, parent| {
-            let folder = Folder { name: name.to_owned(), parent: Some(parent), found: 0 };
+            let folder = Folder { name: name.to_owned(), parent: Some(parent) };
             mirror.folders.insert(reference("Folder", id), folder);
         };
         folder("f-0", "emea", reference("Folder", "root"));
