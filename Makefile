@@ -22,7 +22,7 @@ export GO_FLAGS := -gcflags=all=-dwarf=false
 
 # The sandbox is three binaries, of which one stands for all: it goes if another can't be made.
 .DELETE_ON_ERROR:
-.PHONY: help build demo test bench fuzz lint manifests
+.PHONY: help build demo test soak bench fuzz lint manifests
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,11 @@ test: export RUST_TEST_THREADS ?= 6
 test: ## run all tests, the end-to-end ones on a sandbox
 	@hack/node-packages.sh
 	@hack/test.sh
+
+# What `make test` does of it is a part that stands for the rest.
+soak: $(SANDBOX) ## kill the operator at every distance between two kills, for some minutes
+	@cargo build --quiet --locked --package drover
+	@SOAK=1 cargo test --locked --package drover-e2e --test bad_days -- killed
 
 bench: build ## measure what is promised about speed
 	@cargo bench --workspace --locked

@@ -3,14 +3,14 @@
 use std::{
     fs,
     path::Path,
-    process::{Child, Stdio},
+    process::Child,
     thread,
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
-use crate::{Failure, Program, http};
+use crate::{Failure, Program, http, log::Log};
 
 /// How long the proxy has to say where it listens.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -29,17 +29,12 @@ impl Proxy {
     /// Starts one that writes to a folder. That isn't the sandbox's, because it is not a part of it.
     pub(crate) fn start(dir: &Path, kubectl: &Program) -> Self {
         fs::create_dir_all(dir).expect("the temporary folder can be written to");
-        let log = dir.join("log");
-        let words = kubectl.command(&["proxy", "--port=0"]);
-        let owner = std::process::id().to_string();
-        let mut command = Program::of_sandbox(&["keep", "--owner", &owner, "--log"]).command(&[]);
-        command.arg(&log).arg("--").arg(words.get_program()).args(words.get_args());
-        command.envs(words.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let keeper = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let mut proxy = Self { keeper: keeper.expect("the sandbox's binary can be run"), address: String::new() };
+        let (keeper, log) = Log::keep(&dir.join("log"), &kubectl.command(&["proxy", "--port=0"]))
+            .expect("the sandbox's binary can be run");
+        let mut proxy = Self { keeper, address: String::new() };
         let began = Instant::now();
         while proxy.address.is_empty() {
-            let said = fs::read_to_string(&log).unwrap_or_default();
+            let said = log.text();
             assert!(began.elapsed() < PATIENCE, "kubectl proxy does not say where it listens: {said}");
             if let Some((_, address)) = said.split_once("Starting to serve on ") {
                 address.trim().clone_into(&mut proxy.address);
@@ -47,6 +42,11 @@ impl Proxy {
             thread::sleep(Duration::from_millis(20));
         }
         proxy
+    }
+
+    /// Its host and port.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     /// What is at a path such as `/api/v1/namespaces`.

@@ -1,4 +1,4 @@
-//! No password is ever told: not in a log, an event, a status or a metric.
+//! No password is ever told: not in a log, an event, a status or a metric. And nothing that is sent to Drover has it panic.
 
 use std::{
     fs,
@@ -20,6 +20,9 @@ const WRITTEN: [&str; 6] = [
     "/apis/my-first-operator.jgato.io/v1alpha1/myownshells",
 ];
 
+/// What a Rust program prints of each panic. The other parts of a sandbox are written in Go.
+const PANICKED: &str = " panicked at ";
+
 /// All that Drover writes, and what must not be in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Discretion {
@@ -29,7 +32,8 @@ pub(crate) struct Discretion {
 }
 
 impl Discretion {
-    /// Asserts that no password is in anything that Drover has written so far.
+    /// Asserts that no password is in anything that Drover has written so far, and that no operator has panicked, of all that
+    /// were started.
     pub(crate) fn assert(&self) {
         let logs = operator_logs(&self.logs);
         if logs.is_empty() {
@@ -37,6 +41,8 @@ impl Discretion {
         }
         for (name, log) in &logs {
             self.assert_of(name, log);
+            let panic = log.lines().find(|line| line.contains(PANICKED));
+            assert!(panic.is_none(), "an operator has panicked: {name} says {panic:?}");
             // Those that have ended serve none any more.
             if let Some(metrics) = metrics(log) {
                 self.assert_of("the metrics", &metrics);
@@ -58,16 +64,19 @@ impl Discretion {
     }
 }
 
-/// What the operators have said, by the names of their logs.
+/// What the operators have said, by the names of their logs. One that panicked may not have said that it runs.
 fn operator_logs(dir: &Path) -> Vec<(String, String)> {
     let files = fs::read_dir(dir).into_iter().flatten().flatten();
-    let logs =
-        files.filter_map(|file| Some((file.file_name().into_string().ok()?, fs::read_to_string(file.path()).ok()?)));
-    logs.filter(|(_, log)| log.contains("drover runs")).collect()
+    // A killed one may have been cut off inside a character.
+    let read = |path: PathBuf| Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned());
+    let logs = files.filter_map(|file| Some((file.file_name().into_string().ok()?, read(file.path())?)));
+    logs.filter(|(_, log)| log.contains("drover runs") || log.contains(PANICKED)).collect()
 }
 
 fn metrics(log: &str) -> Option<String> {
     let line = log.lines().rfind(|line| line.contains("metrics are served"))?;
-    let address = line.rsplit("address=").next()?.split_whitespace().next()?;
+    // The log is coloured, so what stands before the address isn't plain.
+    let address = &line[line.find("127.0.0.1:")?..];
+    let address = address.split(|letter: char| !letter.is_ascii_digit() && !['.', ':'].contains(&letter)).next()?;
     ureq::get(format!("http://{address}/metrics")).call().ok()?.body_mut().read_to_string().ok()
 }

@@ -3,7 +3,7 @@
 // A test that waits for the machines to be there may not need their names.
 #![allow(clippy::must_use_candidate)]
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -21,27 +21,48 @@ pub struct Group<'a> {
     pub namespace: Namespace,
     /// The sandbox that it is in.
     pub sandbox: &'a Sandbox,
+    /// The vCenter that it is in, if that isn't the one which all tests share.
+    own: Option<VCenter>,
 }
 
 impl<'a> Group<'a> {
     /// Declares a group of 2 small machines, or what the spec says otherwise.
     #[must_use]
     pub fn create(sandbox: &'a Sandbox, namespace: &str, spec: &Value) -> Self {
-        let group = Self { namespace: sandbox.namespace(namespace), sandbox };
+        let group = Self::of(sandbox.namespace(namespace), sandbox);
         group.apply(spec);
         group
     }
 
+    /// Declares one in a vCenter of its own, which is declared by the same name.
+    #[must_use]
+    pub fn create_apart(sandbox: &'a Sandbox, namespace: &str, spec: &Value) -> Self {
+        let own = sandbox.own_vcenter();
+        own.declare(sandbox, namespace, &json!({}));
+        let group = Self { own: Some(own), ..Self::of(sandbox.namespace(namespace), sandbox) };
+        group.apply(spec);
+        group
+    }
+
+    /// The group of a namespace, which is to be declared.
+    #[must_use]
+    pub fn of(namespace: Namespace, sandbox: &'a Sandbox) -> Self {
+        Self { namespace, sandbox, own: None }
+    }
+
     /// Declares the group, again if need be.
     pub fn apply(&self, spec: &Value) {
-        let manifest = vm_group(self.name(), spec);
+        let mut manifest = vm_group(self.name(), spec);
+        if self.own.is_some() {
+            manifest["spec"]["vcenter"] = self.name().into();
+        }
         self.namespace.declare(&manifest).unwrap_or_else(|failure| panic!("{failure}"));
     }
 
     /// The vCenter that it is in.
     #[must_use]
     pub fn vcenter(&self) -> &VCenter {
-        self.sandbox.vcenter()
+        self.own.as_ref().unwrap_or_else(|| self.sandbox.vcenter())
     }
 
     /// Its name.
@@ -113,41 +134,94 @@ impl<'a> Group<'a> {
     /// The machines in the group's folder, with a property of each.
     pub fn machines(&self, property: &str) -> Result<Vec<(String, String)>, String> {
         let folder = self.folder();
-        // One look for all: each costs more than what is looked at.
-        let shown = self.vcenter().govc(&["vm.info", "-json", &format!("{folder}/*")]);
-        let shown: Value = serde_json::from_str(&shown.map_err(|failure| failure.to_string())?)
-            .expect("govc prints JSON when asked to");
-        let machines = shown["virtualMachines"].as_array().cloned().unwrap_or_default();
         let value = |machine: &Value| match machine.pointer(&format!("/{}", property.replace('.', "/"))) {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
             None => String::new(),
         };
         let path = |machine: &Value| format!("{folder}/{}", machine["name"].as_str().unwrap_or_default());
+        let machines = self.shown(&[&format!("{folder}/*")])?;
         Ok(machines.iter().map(|machine| (path(machine), value(machine))).collect())
     }
 
-    /// Waits until the status says that the group is as declared, and then the world has to be so. The world is looked at
-    /// last, because a look costs more than all that the operator does.
+    /// All that govc shows of machines.
+    fn shown(&self, paths: &[&str]) -> Result<Vec<Value>, String> {
+        // One look for all: each costs more than what is looked at.
+        let shown = self.vcenter().govc(&[&["vm.info", "-json"], paths].concat());
+        let shown: Value = serde_json::from_str(&shown.map_err(|failure| failure.to_string())?)
+            .expect("govc prints JSON when asked to");
+        Ok(shown["virtualMachines"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// What tells each machine that has a name of the group's, wherever it is, from any other that takes the name after it: id
+    /// and instanceUuid.
+    #[track_caller]
+    pub fn identities(&self) -> BTreeSet<String> {
+        let everywhere = self.everywhere();
+        if everywhere.is_empty() {
+            // govc takes none for all.
+            return BTreeSet::new();
+        }
+        let paths: Vec<_> = everywhere.iter().map(String::as_str).collect();
+        let machines = self.shown(&paths).unwrap_or_else(|error| panic!("{error}"));
+        let identity = |machine: &Value| format!("{} {}", machine["self"]["value"], machine["config"]["instanceUuid"]);
+        machines.iter().map(identity).collect()
+    }
+
+    /// Waits until the status says that the group is as declared. The world has to be so at the first look after that: a
+    /// status that is ahead of it fails the test at once. What somebody else changes is not known to the status yet: for that
+    /// there is [`Self::recovers_to`].
     #[track_caller]
     pub fn settles_with(&self, replicas: usize, property: &str, value: &str) -> Vec<String> {
         eventually(self.sandbox, SOON, &format!("{replicas} machines with {property} {value}"), || {
-            let group = self.get().map_err(|failure| failure.to_string())?;
-            let status = &group["status"];
-            let settled = status["phase"] == "RUNNING"
-                && status["lastMessage"] == SUCCESS
-                && status["observedGeneration"] == group["metadata"]["generation"]
-                && status["currentReplicas"] == replicas;
-            if !settled {
-                return Err(status.to_string());
-            }
-            let machines =
-                self.machines(property).or_else(|error| if replicas == 0 { Ok(Vec::new()) } else { Err(error) })?;
-            if machines.len() == replicas && machines.iter().all(|(_, has)| has == value) {
-                return Ok(machines.into_iter().map(|(path, _)| path).collect());
-            }
-            Err(format!("{machines:?}, {status}"))
+            self.settled(replicas)?;
+            let machines = self.all_with(replicas, property, value);
+            // Something may have happened between the two looks, and then the status says so.
+            let status = self.settled(replicas)?;
+            let lie = |seen| format!("the status is ahead of the world: {seen}, {status}\n\n{}", self.sandbox.dump());
+            Ok(machines.unwrap_or_else(|seen| panic!("{}", lie(seen))))
         })
+    }
+
+    /// Waits until the world is as declared again, after somebody has changed it in vCenter, and then for the status to say so.
+    #[track_caller]
+    pub fn recovers_to(&self, replicas: usize, property: &str, value: &str) -> Vec<String> {
+        eventually(self.sandbox, SOON, &format!("{replicas} machines with {property} {value} again"), || {
+            self.all_with(replicas, property, value)
+        });
+        self.settles_with(replicas, property, value)
+    }
+
+    /// Waits until the machines at these paths run in the group's folder, and no others are there.
+    #[track_caller]
+    pub fn are_back(&self, machines: &[String]) {
+        let expected: BTreeSet<_> = machines.iter().map(|path| (path.clone(), "poweredOn".to_owned())).collect();
+        eventually(self.sandbox, SOON, "all are back", || {
+            let now: BTreeSet<_> = self.machines("runtime.powerState")?.into_iter().collect();
+            if now == expected { Ok(()) } else { Err(format!("{now:?}")) }
+        });
+    }
+
+    /// The status, if it says that the group is as declared now.
+    fn settled(&self, replicas: usize) -> Result<Value, String> {
+        let group = self.get().map_err(|failure| failure.to_string())?;
+        let status = &group["status"];
+        let settled = status["phase"] == "RUNNING"
+            && status["lastMessage"] == SUCCESS
+            && status["observedGeneration"] == group["metadata"]["generation"]
+            && status["currentReplicas"] == replicas;
+        if settled { Ok(status.clone()) } else { Err(status.to_string()) }
+    }
+
+    /// The machines in the group's folder, if they are so many and a property of each has this value.
+    fn all_with(&self, replicas: usize, property: &str, value: &str) -> Result<Vec<String>, String> {
+        // A group of none need not have a folder.
+        let machines =
+            self.machines(property).or_else(|error| if replicas == 0 { Ok(Vec::new()) } else { Err(error) })?;
+        if machines.len() == replicas && machines.iter().all(|(_, has)| has == value) {
+            return Ok(machines.into_iter().map(|(path, _)| path).collect());
+        }
+        Err(format!("{machines:?}"))
     }
 
     /// Waits until so many machines run.

@@ -10,8 +10,10 @@
 mod api;
 mod discretion;
 mod eventually;
+mod gate;
 mod group;
 mod http;
+mod log;
 mod node;
 mod operator;
 pub mod process;
@@ -19,9 +21,11 @@ mod program;
 mod rest;
 mod sandbox;
 mod shell;
+mod skip;
 mod vcenter;
 
 pub use eventually::eventually;
+pub use gate::{Fate, Gate, GateRule, Requests};
 pub use group::{Group, SOON};
 pub use node::Traces;
 pub use operator::{Operator, binary, built};
@@ -29,4 +33,4 @@ pub use program::{Failure, Program};
 pub use rest::at_rest;
 pub use sandbox::{Namespace, Sandbox, vm_group};
 pub use shell::Shell;
-pub use vcenter::{MachineCounts, VCenter};
+pub use vcenter::{MachineCounts, Rule, VCenter};

@@ -2,15 +2,13 @@
 
 use std::{
     collections::BTreeSet,
-    env, fs,
-    io::{self, Write},
+    fs,
     net::Ipv4Addr,
     path::{Path, PathBuf},
     sync::OnceLock,
-    thread,
 };
 
-use crate::{Failure, Sandbox, process};
+use crate::{Failure, Sandbox, process, skip};
 
 impl Sandbox {
     /// The sandbox with a node that the tests of one binary share. Where there can't be a node, the test has nothing to
@@ -18,13 +16,13 @@ impl Sandbox {
     pub fn shared_with_node(flags: &[&str]) -> Option<&'static Self> {
         static SHARED: OnceLock<Result<Sandbox, String>> = OnceLock::new();
         let shared = SHARED.get_or_init(|| Self::try_with_node("shared", flags));
-        shared.as_ref().map_err(|reason| say_skipped(reason)).ok()
+        shared.as_ref().map_err(|reason| skip::say(reason)).ok()
     }
 
     /// Starts a sandbox with a node for one test, on the same terms.
     #[must_use]
     pub fn start_with_node(name: &str, flags: &[&str]) -> Option<Self> {
-        Self::try_with_node(name, flags).map_err(|reason| say_skipped(&reason)).ok()
+        Self::try_with_node(name, flags).map_err(|reason| skip::say(&reason)).ok()
     }
 
     /// Fails with the reason why there can't be a node here.
@@ -32,7 +30,7 @@ impl Sandbox {
         let is_reason = |failure: &Failure| failure.code == Some(2) && failure.stderr.contains("--node: ");
         match Self::start(name, &[&["--node"], flags].concat()) {
             Ok(sandbox) => Ok(sandbox),
-            Err(failure) if is_reason(&failure) && env::var_os("CI").is_none() => Err(failure.stderr),
+            Err(failure) if is_reason(&failure) => Err(failure.stderr),
             Err(failure) => panic!("{failure}"),
         }
     }
@@ -42,12 +40,6 @@ impl Sandbox {
     pub fn node(&self) -> &str {
         self.environment().get("NODE_NAME").expect("the sandbox has a node")
     }
-}
-
-fn say_skipped(reason: &str) {
-    let test = thread::current().name().unwrap_or("a test").to_owned();
-    // What is printed with a macro is only shown of tests that fail.
-    let _ = writeln!(io::stderr(), "{test}: skipped: {}", reason.trim());
 }
 
 /// What a machine has of a node, remembered while the node is there to see whether it is gone afterwards.

@@ -1,21 +1,21 @@
 //! A running `drover`.
 
 use std::{
-    fs, io,
+    io,
     path::PathBuf,
-    process::{Child, Stdio},
+    process::{Child, Command},
     thread,
     time::{Duration, Instant},
 };
 
-use crate::{Program, Sandbox, VCenter, process};
+use crate::{Gate, Sandbox, VCenter, log::Log, process};
 
 /// A running operator, ended when dropped. Its log is beside those of the sandbox.
 #[derive(Debug)]
 pub struct Operator {
     /// What has started it. Each ends with the other.
     keeper: Child,
-    log: PathBuf,
+    log: Log,
 }
 
 impl Operator {
@@ -29,35 +29,64 @@ impl Operator {
         Self::start_as("drover", sandbox, vcenter, flags)
     }
 
+    /// Starts the operator for a vCenter of the sandbox, with a gate before its API server.
+    pub fn start_behind(gate: &Gate, sandbox: &Sandbox, vcenter: &VCenter) -> io::Result<Self> {
+        let kubeconfig = gate.kubeconfig().to_str().expect("the temporary folder's name is text");
+        Self::begin("drover", sandbox, vcenter, &[], Some(kubeconfig))
+    }
+
     /// Starts one of several operators. Its log and its part in an election bear its name.
     pub fn start_as(name: &str, sandbox: &Sandbox, vcenter: &VCenter, arguments: &[&str]) -> io::Result<Self> {
-        let log = sandbox.dir().join(format!("log/{name}.log"));
-        let owner = std::process::id().to_string();
-        // Not even the end of this process leaves it behind.
-        let keep = Program::of_sandbox(&["keep", "--owner", &owner]).with(sandbox.environment());
-        let mut command = keep.command(&[]);
-        command.arg("--log").arg(&log).arg("--").arg(binary()).args(arguments).env("POD_NAME", name);
+        Self::begin(name, sandbox, vcenter, arguments, None)
+    }
+
+    fn begin(
+        name: &str,
+        sandbox: &Sandbox,
+        vcenter: &VCenter,
+        arguments: &[&str],
+        kubeconfig: Option<&str>,
+    ) -> io::Result<Self> {
+        let mut command = Command::new(binary());
+        command.args(arguments).envs(sandbox.environment()).env("POD_NAME", name);
         if !arguments.iter().any(|argument| argument.contains("metrics-addr")) {
             // So that they can be searched for what must not be in them.
             command.arg("--metrics-addr=127.0.0.1:0");
         }
         command.env("VC_HOST", &vcenter.host).env("VC_USER", &vcenter.user).env("VC_PASS", &vcenter.password);
-        command.env("VC_CA_FILE", &vcenter.ca_file);
-        let keeper = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        command.env("VC_CA_FILE", &vcenter.ca_file).envs(kubeconfig.map(|path| ("KUBECONFIG", path)));
+        let (keeper, log) = Log::keep(&sandbox.dir().join(format!("log/{name}.log")), &command)?;
         Ok(Self { keeper, log })
     }
 
-    /// What it has said so far.
+    /// What it has said so far. Others of its name, before it, are not in it.
     #[must_use]
     pub fn log(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
+        self.log.text()
     }
 
     /// Tells it to stop, as the kubelet does.
     #[track_caller]
     pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Stops it where it is, as a node that is suspended does. It knows nothing of it.
+    #[track_caller]
+    pub fn freeze(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets it go on from where it is.
+    #[track_caller]
+    pub fn thaw(&self) {
+        self.signal("CONT");
+    }
+
+    #[track_caller]
+    fn signal(&self, name: &str) {
         for pid in process::children(self.keeper.id()) {
-            process::signal(pid, "TERM");
+            process::signal(pid, name);
         }
     }
 
@@ -83,11 +112,16 @@ impl Operator {
 }
 
 impl Drop for Operator {
-    /// Kills it without a word, as a node that fails does.
+    /// Kills it without a word, as a node that fails does. Afterwards its connections are closed.
     fn drop(&mut self) {
+        let began = |pid| Some((pid, process::began(pid)?));
+        let own: Vec<_> = process::children(self.keeper.id()).into_iter().filter_map(began).collect();
         // It may have ended by itself.
         let _ = self.keeper.kill();
         let _ = self.keeper.wait();
+        while own.iter().any(|(pid, then)| process::began(*pid) == Some(*then)) {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

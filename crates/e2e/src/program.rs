@@ -47,6 +47,12 @@ impl Program {
         Self { path: binary("kubectl"), arguments: Vec::new(), environment: BTreeMap::new() }
     }
 
+    /// A program by its path.
+    #[must_use]
+    pub fn at(path: &Path) -> Self {
+        Self { path: path.to_owned(), arguments: Vec::new(), environment: BTreeMap::new() }
+    }
+
     /// The same program with further variables in its environment.
     #[must_use]
     pub fn with(mut self, environment: &BTreeMap<String, String>) -> Self {

@@ -112,7 +112,7 @@ impl Sandbox {
     }
 
     /// What stands between here and the API server.
-    fn proxy(&self) -> Arc<Proxy> {
+    pub(crate) fn proxy(&self) -> Arc<Proxy> {
         let start = || {
             let name = self.dir.file_name().unwrap_or_default().to_string_lossy().replacen('-', "-proxy-", 1);
             Arc::new(Proxy::start(&self.dir.with_file_name(name), &self.kubectl()))

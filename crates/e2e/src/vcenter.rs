@@ -22,6 +22,44 @@ pub struct VCenter {
     control: String,
 }
 
+/// A rule that a vCenter misbehaves by, until it is taken away. It stays when this is dropped.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    vcenter: VCenter,
+    id: u64,
+    shown: String,
+}
+
+impl Rule {
+    /// How many calls it has met so far.
+    #[must_use]
+    pub fn hits(&self) -> u64 {
+        let rules = self.vcenter.control("GET", "/rules", &Value::Null).expect("rules can always be listed");
+        let mut rules = rules.as_array().expect("rules are a list").iter();
+        let rule = rules.find(|rule| rule["id"] == self.id);
+        rule.unwrap_or_else(|| panic!("the rule {} was taken away", self.shown))["hits"]
+            .as_u64()
+            .expect("hits are counted")
+    }
+
+    /// Asserts that it has met a call.
+    #[track_caller]
+    pub fn assert_hit(&self) {
+        assert!(self.hits() > 0, "no call has met the rule {}", self.shown);
+    }
+
+    /// Takes it away: calls that it holds go on. Returns how many it had met.
+    #[track_caller]
+    // Who has asked before need not again.
+    #[allow(clippy::must_use_candidate)]
+    pub fn remove(self) -> u64 {
+        let hits = self.hits();
+        let removed = self.vcenter.control("DELETE", &format!("/rules/{}", self.id), &Value::Null);
+        removed.unwrap_or_else(|error| panic!("{error}"));
+        hits
+    }
+}
+
 /// How many machines there are in which state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineCounts {
@@ -129,10 +167,15 @@ impl VCenter {
         self.control("GET", &format!("/calls?client={client}"), &Value::Null).expect("counts can always be read")
     }
 
-    /// Gives the vCenter a rule to misbehave by.
+    /// Gives the vCenter a rule to misbehave by. A test that would go well without the rule too asserts that it has met
+    /// something.
     #[track_caller]
-    pub fn rule(&self, rule: &Value) {
-        self.control("POST", "/rules", rule).unwrap_or_else(|error| panic!("the rule {rule} was refused: {error}"));
+    // Where what the rule does is itself what is tested, nobody needs to ask it.
+    #[allow(clippy::must_use_candidate)]
+    pub fn rule(&self, rule: &Value) -> Rule {
+        let added = self.control("POST", "/rules", rule);
+        let added = added.unwrap_or_else(|error| panic!("the rule {rule} was refused: {error}"));
+        Rule { vcenter: self.clone(), id: added["id"].as_u64().expect("a rule has a number"), shown: rule.to_string() }
     }
 
     /// Asks the control endpoint: `sandbox/README.md` lists what there is. A refusal is returned as its message.

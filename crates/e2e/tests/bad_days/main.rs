@@ -1,28 +1,57 @@
 //! Bad days: of vCenter, of the API server, and of the operator itself.
 
 mod crashes;
+mod first_sync;
+mod folders;
+mod hosts;
+mod in_flight;
+mod servers;
+mod upgrade;
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
     time::Duration,
 };
 
-use drover_e2e::{Group, Operator, SOON, Sandbox, eventually, process};
+use drover_e2e::{Group, Operator, Rule, SOON, Sandbox, eventually, process};
 use serde_json::{Value, json};
 
 /// A sandbox in which nobody else's operator is, for one test at a time.
+struct Site {
+    name: &'static str,
+    turn: Mutex<()>,
+    sandbox: OnceLock<Sandbox>,
+}
+
+impl Site {
+    const fn new(name: &'static str) -> Self {
+        Self { name, turn: Mutex::new(()), sandbox: OnceLock::new() }
+    }
+
+    fn take(&'static self) -> (&'static Sandbox, MutexGuard<'static, ()>) {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let sandbox = self.sandbox.get_or_init(|| {
+            let sandbox = Sandbox::start(self.name, &["--clone-delay=200ms"]).unwrap();
+            sandbox.install_kinds();
+            sandbox
+        });
+        // A test that failed may have left its own.
+        sandbox.vcenter().control("DELETE", "/rules", &Value::Null).unwrap();
+        sandbox.vcenter().control("PUT", "/hidden", &json!({})).unwrap();
+        (sandbox, turn)
+    }
+}
+
 fn lonely() -> (&'static Sandbox, MutexGuard<'static, ()>) {
-    static TURN: Mutex<()> = Mutex::new(());
-    static SANDBOX: std::sync::OnceLock<Sandbox> = std::sync::OnceLock::new();
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let sandbox = SANDBOX.get_or_init(|| {
-        let sandbox = Sandbox::start("lonely", &["--clone-delay=200ms"]).unwrap();
-        sandbox.install_kinds();
-        sandbox
-    });
-    sandbox.vcenter().control("DELETE", "/rules", &Value::Null).unwrap();
-    (sandbox, turn)
+    static LONELY: Site = Site::new("lonely");
+    LONELY.take()
+}
+
+/// Another one, so that half of the tests run beside the other half.
+fn lonely_too() -> (&'static Sandbox, MutexGuard<'static, ()>) {
+    static LONELY: Site = Site::new("lonely-too");
+    LONELY.take()
 }
 
 #[test]
@@ -30,16 +59,17 @@ fn with_a_fifth_of_all_calls_and_tasks_failing_the_world_is_exact_in_the_end() {
     let (sandbox, _turn) = lonely();
     let vcenter = sandbox.vcenter();
     let operator = Operator::start(sandbox, vcenter).unwrap();
-    for (seed, effect) in [
+    let rules = [
         (1, json!({"fault": {"type": "TaskInProgress"}})),
         (2, json!({"taskFault": {"type": "HostCommunication"}})),
         (3, json!({"drop": "before"})),
         (4, json!({"drop": "after"})),
-    ] {
+    ]
+    .map(|(seed, effect)| {
         let mut rule = json!({"method": "*", "client": "drover", "share": 0.05, "seed": seed});
         rule.as_object_mut().unwrap().extend(effect.as_object().unwrap().clone());
-        vcenter.rule(&rule);
-    }
+        vcenter.rule(&rule)
+    });
     let group = Group::create(sandbox, "faults", &json!({"replicas": 6}));
     group.runs_with(6);
     group.patch(&json!({"replicas": 4, "cpu": 2})).unwrap();
@@ -48,6 +78,7 @@ fn with_a_fifth_of_all_calls_and_tasks_failing_the_world_is_exact_in_the_end() {
     group.delete();
     let left = vcenter.govc(&["find", "/DC0/vm"]).unwrap();
     assert!(!left.contains(group.name()), "{left}");
+    rules.iter().for_each(Rule::assert_hit);
     drop(operator);
 }
 
@@ -56,17 +87,22 @@ fn one_failing_member_holds_no_other_and_says_why() {
     let (sandbox, _turn) = lonely();
     let vcenter = sandbox.vcenter();
     let _operator = Operator::start(sandbox, vcenter).unwrap();
-    vcenter.rule(&json!({"method": "CloneVM_Task", "client": "drover", "count": 1, "taskFault": {"type": "InsufficientMemoryResourcesFault"}}));
+    let fault = json!({"type": "InsufficientMemoryResourcesFault"});
+    let rule = vcenter.rule(&json!({"method": "CloneVM_Task", "client": "drover", "count": 1, "taskFault": fault}));
     let group = Group::create(sandbox, "one-fails", &json!({"replicas": 3}));
     eventually(sandbox, SOON, "the other two run", || {
-        let running = group.machines("runtime.powerState")?;
-        if running.len() == 2 { Ok(()) } else { Err(format!("{running:?}")) }
+        let machines = group.machines("runtime.powerState")?;
+        let run = machines.len() == 2 && machines.iter().all(|(_, power)| power == "poweredOn");
+        if run { Ok(()) } else { Err(format!("{machines:?}")) }
     });
+    rule.assert_hit();
+    let others = group.identities();
     group.says("ERROR", "cloning into slot");
     group.tells("TasksFail", "cloning into slot");
     // An edit says that something was mended, and is not kept waiting.
     group.patch(&json!({"cpu": 2})).unwrap();
     group.settles_with(3, "config.hardware.numCPU", "2");
+    assert!(group.identities().is_superset(&others), "the two that ran are still the same");
     group.delete();
 }
 
@@ -104,7 +140,7 @@ fn a_task_that_leaves_vcenters_list_before_its_submission_is_answered_is_followe
     let (sandbox, _turn) = lonely();
     let vcenter = sandbox.vcenter();
     let _operator = Operator::start(sandbox, vcenter).unwrap();
-    vcenter.rule(&json!({"method": "CloneVM_Task", "client": "drover", "count": 1, "hold": "after"}));
+    let rule = vcenter.rule(&json!({"method": "CloneVM_Task", "client": "drover", "count": 1, "hold": "after"}));
     let group = Group::create(sandbox, "late-answer", &json!({}));
     let machines = eventually(sandbox, SOON, "the machines run", || {
         let running: Vec<_> =
@@ -113,8 +149,10 @@ fn a_task_that_leaves_vcenters_list_before_its_submission_is_answered_is_followe
     });
     // The list holds 200 tasks.
     vcenter.govc(&[&["vm.power", "-reset"][..], &[machines[0].0.as_str(); 220]].concat()).unwrap();
-    vcenter.control("DELETE", "/rules", &Value::Null).unwrap();
+    let made = group.identities();
+    assert_eq!(rule.remove(), 1);
     group.runs_with(2);
+    assert_eq!(group.identities(), made, "none was made anew");
     group.delete();
 }
 
@@ -124,6 +162,7 @@ fn an_api_server_that_stops_answering_costs_no_machine() {
     let _operator = Operator::start(sandbox, sandbox.vcenter()).unwrap();
     let group = Group::create(sandbox, "no-api", &json!({"replicas": 3}));
     let machines = group.runs_with(3);
+    let made = group.identities();
     let server = process::of_program(sandbox.dir(), "kube-apiserver")[0];
     process::signal(server, "STOP");
     sandbox.vcenter().govc(&["vm.power", "-off", "-force", &machines[0]]).unwrap();
@@ -131,5 +170,6 @@ fn an_api_server_that_stops_answering_costs_no_machine() {
     process::signal(server, "CONT");
     group.namespace.kubectl(&["scale", "vg/no-api", "--replicas=4"]).unwrap();
     group.runs_with(4);
+    assert!(group.identities().is_superset(&made), "the three are still the same");
     group.delete();
 }

@@ -65,9 +65,10 @@ fn a_plan_says_what_would_be_done_and_does_none_of_it() {
 3 to do; nothing was changed
 ";
     assert_eq!(new, expected);
-    let group = Group { namespace, sandbox };
+    let group = Group::of(namespace, sandbox);
     group.apply(&json!({}));
     let machines = group.runs_with(2);
+    let made = group.identities();
     assert_eq!(plan(&json!({})), "VmGroup planned/planned: 2 machines in vCenter, 2 declared\n  nothing to do\n");
     let edited = plan(&json!({"cpu": 2, "replicas": 1}));
     let name = |path: &String| path.rsplit('/').next().unwrap().to_owned();
@@ -76,7 +77,7 @@ fn a_plan_says_what_would_be_done_and_does_none_of_it() {
         "{edited}"
     );
     assert!(machines.iter().map(name).all(|name| edited.contains(&name)), "{edited}");
-    assert_eq!(group.runs_with(2), machines, "nothing was changed");
+    assert_eq!((group.runs_with(2), group.identities()), (machines, made), "nothing was changed");
     for (spec, said) in [
         (json!({"template": "nowhere"}), "spec.template: there is no VirtualMachine \"nowhere\" in /DC0"),
         (json!({"cpu": 0}), "spec.cpu is 0: give 1 to 768"),

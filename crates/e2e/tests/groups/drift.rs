@@ -1,20 +1,9 @@
 //! What somebody changes in vCenter is put right, once, and told.
 
-use std::collections::BTreeSet;
-
 use drover_e2e::{Group, SOON, eventually};
 use serde_json::json;
 
 use crate::sandbox;
-
-/// Waits until the group's machines are those that were there, running.
-fn are_back(group: &Group, machines: &[String]) {
-    let expected: BTreeSet<_> = machines.iter().map(|path| (path.clone(), "poweredOn".to_owned())).collect();
-    eventually(group.sandbox, SOON, "all are back", || {
-        let now: BTreeSet<_> = group.machines("runtime.powerState")?.into_iter().collect();
-        if now == expected { Ok(()) } else { Err(format!("{now:?}")) }
-    });
-}
 
 fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
@@ -24,33 +13,45 @@ fn name(path: &str) -> &str {
 fn what_is_changed_in_vcenter_is_put_right_and_told() {
     let group = Group::create(sandbox(), "drift", &json!({"replicas": 3}));
     let machines = group.runs_with(3);
+    let made = group.identities();
     let vcenter = group.vcenter();
     vcenter.govc(&["vm.power", "-off", "-force", &machines[0]]).unwrap();
     group.loses(&machines[1]);
     vcenter.govc(&["object.rename", &machines[2], "mine-now"]).unwrap();
-    are_back(&group, &machines);
+    group.are_back(&machines);
+    assert_eq!(group.identities().intersection(&made).count(), 2, "only the one that was destroyed is made anew");
     group.tells("Drift", &format!("{} is powered off: putting it right", name(&machines[0])));
     group.tells("Drift", &format!("{} is gone: cloning it again", name(&machines[1])));
     group.tells("Drift", &format!("{} was renamed to mine-now: putting it right", name(&machines[2])));
+    // A machine that runs takes more CPUs only if it allows them to be added hot, and that is set while it is off.
+    group.patch(&json!({"paused": true})).unwrap();
+    group.says("RUNNING", "paused");
+    vcenter.govc(&["vm.power", "-off", "-force", &machines[0]]).unwrap();
+    vcenter.govc(&["vm.change", "-vm", &machines[0], "-cpu-hot-add-enabled=true"]).unwrap();
+    vcenter.govc(&["vm.power", "-on", &machines[0]]).unwrap();
+    group.patch(&json!({"paused": false})).unwrap();
+    group.says("RUNNING", "successfully");
     vcenter.govc(&["vm.change", "-vm", &machines[0], "-c", "7"]).unwrap();
-    group.settles_with(3, "config.hardware.numCPU", "1");
+    group.recovers_to(3, "config.hardware.numCPU", "1");
     group.tells("Drift", &format!("{} has 7 CPUs", name(&machines[0])));
 }
 
 #[test]
 fn a_machine_that_is_moved_or_unregistered_is_there_again() {
-    let group = Group::create(sandbox(), "strayed", &json!({}));
+    let group = Group::create(sandbox(), "strayed", &json!({"lostAfterSeconds": 2}));
     let machines = group.runs_with(2);
+    let made = group.identities();
     let vcenter = group.vcenter();
     vcenter.govc(&["object.mv", &machines[0], "/DC0/vm"]).unwrap();
     group.tells("Drift", &format!("{} was moved out of the group's folder", name(&machines[0])));
-    are_back(&group, &machines);
+    group.are_back(&machines);
+    assert_eq!(group.identities(), made, "none is made anew");
     group.patch(&json!({"paused": true})).unwrap();
     group.says("RUNNING", "paused");
     vcenter.govc(&["vm.power", "-off", "-force", &machines[1]]).unwrap();
     vcenter.govc(&["vm.unregister", &machines[1]]).unwrap();
     group.patch(&json!({"paused": false})).unwrap();
-    are_back(&group, &machines);
+    group.are_back(&machines);
     let strays = vcenter.govc(&["find", "/DC0/vm", "-maxdepth", "1", "-type", "m"]).unwrap();
     assert!(!strays.contains("replica"), "{strays}");
 }
