@@ -5,5 +5,5 @@ use std::time::Duration;
 fn main() {
     let (hosts, machines) = (100, 1000);
     drover_e2e::at_rest(hosts, machines, Duration::from_secs(30));
-    println!("{hosts} hosts and {machines} machines shown: one long poll, and under 5 writes a second");
+    println!("{hosts} hosts and {machines} machines shown: two calls a minute at most, and no write");
 }

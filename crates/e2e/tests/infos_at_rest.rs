@@ -5,6 +5,6 @@ use std::time::Duration;
 use drover_e2e::at_rest;
 
 #[test]
-fn at_rest_infos_cost_vcenter_one_long_poll_and_the_api_server_nothing() {
+fn at_rest_infos_cost_vcenter_two_calls_a_minute_and_the_api_server_nothing() {
     at_rest(10, 50, Duration::from_secs(5));
 }

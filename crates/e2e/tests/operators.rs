@@ -68,6 +68,7 @@ fn one_operator_works_and_another_takes_over_when_it_is_killed_told_to_stop_or_c
     leads("first", &sandbox);
     let (mut second, second_address) = candidate("second", &sandbox);
     stands_by(&second, "first", &sandbox);
+    assert_eq!(sandbox.vcenter().calls("Login", "drover"), 1, "only the one that works logs in");
     let before = sandbox.namespace("before");
     create_group(&before);
     runs_with(1, &before, &sandbox);

@@ -75,6 +75,25 @@ impl Site {
         healed
     }
 
+    /// Ends the operator, powers a machine off, starts the operator again, and measures from then until it powers the machine on.
+    pub(crate) fn restart_and_heal(&mut self) -> Option<Duration> {
+        let machines = self.vcenter().machines();
+        let machine = machines.iter().find(|path| path.contains("-replica-")).expect("the group has machines").clone();
+        self.operator.terminate();
+        assert!(self.operator.succeeds_within(Duration::from_secs(20)), "it ends when it is told to");
+        self.vcenter().govc(&["vm.power", "-off", "-force", &machine]).expect("the machine can be powered off");
+        let began = Instant::now();
+        self.operator = Operator::start(&self.sandbox, self.vcenter()).expect("the operator can be started");
+        let patience = Duration::from_mins(2);
+        while self.vcenter().calls("PowerOnVM_Task", OPERATOR) == 0 {
+            if began.elapsed() > patience {
+                return None;
+            }
+            thread::sleep(GLANCE);
+        }
+        Some(began.elapsed())
+    }
+
     /// Waits until the operator has nothing more to ask of vCenter. One that never rests is waited for no longer than a minute.
     pub(crate) fn rest(&self) {
         let mut before = 0;

@@ -18,7 +18,10 @@ fn each_privilege_that_is_missing_is_named_with_the_object_and_a_refusal_is_mend
     let script = role();
     let privileges: Vec<_> =
         script.lines().filter_map(|line| line.strip_prefix("  ")).map(|line| line.trim_end_matches(" \\")).collect();
-    assert_eq!(privileges.len(), 17, "{script}");
+    assert_eq!(privileges.len(), 18, "{script}");
+    let template = "/DC0/vm/vm-operator/vm-operator-template";
+    let plain = ["vm.clone", "-vm.ipath", template, "-folder", "/DC0/vm", "-on=false", "plain"];
+    lab.vcenter.govc(&plain).unwrap();
     let spec = json!({
         "replicas": 1,
         "vcenter": "rights",
@@ -26,7 +29,11 @@ fn each_privilege_that_is_missing_is_named_with_the_object_and_a_refusal_is_mend
         "networks": ["VM Network"],
     });
     let group = Group::create(sandbox(), "rights", &spec);
-    group.says("RUNNING", "successfully reconciled");
+    let of_plain_vm = json!({"replicas": 1, "vcenter": "rights", "template": "/DC0/vm/plain"});
+    let of_plain_vm = Group::create(sandbox(), "rights-plain", &of_plain_vm);
+    for group in [&group, &of_plain_vm] {
+        group.says("RUNNING", "successfully reconciled");
+    }
     lab.says("Authorized", "True", "Granted", "");
     for privilege in &privileges {
         lab.control("PUT", "/privileges", &json!({"missing": [privilege]}));
@@ -35,6 +42,7 @@ fn each_privilege_that_is_missing_is_named_with_the_object_and_a_refusal_is_mend
             "Datastore" => "on the datastore LocalDS_0: ",
             "Network" => "on the network VM Network: ",
             "Resource" => "on the resource pool ",
+            _ if privilege.ends_with("Provisioning.Clone") => "on the VM /DC0/vm/plain: ",
             _ if privilege.ends_with("DeployTemplate") => "on the template vm-operator-template: ",
             _ => "on the folder vm-operator: ",
         };
@@ -53,6 +61,7 @@ fn each_privilege_that_is_missing_is_named_with_the_object_and_a_refusal_is_mend
         if status["currentReplicas"] == 2 && status["phase"] == "RUNNING" { Ok(()) } else { Err(status.to_string()) }
     });
     group.delete();
+    of_plain_vm.delete();
 }
 
 #[test]

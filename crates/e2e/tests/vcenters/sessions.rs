@@ -1,6 +1,9 @@
 //! Sessions that hold: expiry, outages, and passwords that change.
 
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use drover_e2e::{SOON, eventually, vm_group};
 use serde_json::{Value, json};
@@ -8,7 +11,7 @@ use serde_json::{Value, json};
 use super::{Declared, sandbox};
 
 #[test]
-fn a_password_is_taken_up_when_it_changes_and_a_wrong_one_is_tried_once() {
+fn a_refused_password_is_tried_again_when_its_secret_is_written_but_once_a_minute_at_most() {
     let lab = Declared::connected("passwords", &json!({}));
     assert_eq!(lab.logins(), 1);
     let wrong = format!("{}-wrong", lab.vcenter.password);
@@ -16,17 +19,26 @@ fn a_password_is_taken_up_when_it_changes_and_a_wrong_one_is_tried_once() {
     lab.control("PUT", "/password", &json!({"password": "the-new-one"}));
     lab.control("DELETE", "/sessions", &Value::Null);
     lab.says("Connected", "False", "LoginRefused", "the user name or the password is wrong");
+    let refused = Instant::now();
     assert_eq!(lab.logins(), 2);
-    lab.vcenter.declare_secret(sandbox(), "passwords", &wrong);
-    eventually(sandbox(), SOON, "the changed secret is tried", || {
-        if lab.logins() == 3 { Ok(()) } else { Err(format!("{} logins", lab.logins())) }
-    });
-    thread::sleep(Duration::from_secs(4));
-    assert_eq!(lab.logins(), 3, "a wrong password is tried once");
-    assert_eq!(lab.events("LoginRefused"), 1);
+    for number in 0..5 {
+        lab.vcenter.declare_secret(sandbox(), "passwords", &format!("{wrong}-{number}"));
+        thread::sleep(Duration::from_secs(1));
+    }
     lab.vcenter.declare_secret(sandbox(), "passwords", "the-new-one");
     lab.says("Connected", "True", "LoggedIn", "");
-    assert_eq!(lab.logins(), 4);
+    assert!(refused.elapsed() > Duration::from_secs(50), "{:?}", refused.elapsed());
+    assert_eq!(lab.logins(), 3, "of all that was written, the last was tried");
+    assert_eq!(lab.events("LoginRefused"), 1);
+
+    // What vCenter refuses while its directory is away is right, and tried when the Secret is written, though it is the same.
+    lab.control("PUT", "/password", &json!({"password": "another"}));
+    lab.control("DELETE", "/sessions", &Value::Null);
+    lab.says("Connected", "False", "LoginRefused", "the user name or the password is wrong");
+    lab.control("PUT", "/password", &json!({"password": "the-new-one"}));
+    sandbox().kubectl().run(&["annotate", "secret", "passwords", "written=again"]).unwrap();
+    lab.says("Connected", "True", "LoggedIn", "");
+    assert_eq!(lab.logins(), 5);
     sandbox().assert_nothing_tells(&[&wrong, "the-new-one"]);
 }
 
@@ -131,5 +143,52 @@ fn of_five_vcenters_one_is_down_and_the_groups_of_the_others_are_made() {
     is(&labs[4], "PENDING", 0);
     labs[4].control("POST", "/outage", &json!({"for": "0s"}));
     is(&labs[4], "RUNNING", 1);
+    namespace.kubectl(&["delete", "vg", "--all", "--timeout=120s"]).unwrap();
+}
+
+#[test]
+fn a_vcenter_that_takes_calls_and_answers_none_is_said_to_be_unreachable_within_75_seconds() {
+    let silent = Declared::connected("silent", &json!({}));
+    silent.vcenter.control("POST", "/outage", &json!({"for": "600s", "mode": "silent"})).unwrap();
+    let began = Instant::now();
+    silent.says("Connected", "False", "VCenterAway", "");
+    assert!(began.elapsed() <= Duration::from_secs(75), "after {:?}", began.elapsed());
+    silent.vcenter.control("POST", "/outage", &json!({"for": "0s"})).unwrap();
+    silent.says("Connected", "True", "LoggedIn", "");
+}
+
+#[test]
+fn a_refused_view_in_a_new_session_is_said_changes_nothing_and_is_asked_for_again() {
+    let lab = Declared::connected("refused-view", &json!({}));
+    let namespace = sandbox().namespace("refused-view");
+    let spec = json!({"replicas": 2, "vcenter": lab.name});
+    namespace.declare(&vm_group("web", &spec)).unwrap();
+    let runs = |what: &str| {
+        eventually(sandbox(), SOON, what, || {
+            let machines = lab.vcenter.machine_counts();
+            let status = namespace.get("vg", "web").map_err(|failure| failure.to_string())?["status"].clone();
+            let is_so = machines.powered_on == 2 && status["phase"] == "RUNNING";
+            if is_so { Ok(()) } else { Err(format!("{machines:?}, {status}")) }
+        });
+    };
+    runs("the group runs");
+    let ids = || lab.vcenter.govc(&["find", "-i", "/DC0/vm", "-type", "m"]).unwrap();
+    let before = ids();
+    let rule = lab.vcenter.rule(&json!({
+        "method": "CreateContainerView", "client": "drover",
+        "fault": {"type": "NoPermission", "fields": {"privilegeId": "System.View"}},
+    }));
+    lab.control("DELETE", "/sessions", &Value::Null);
+    lab.says("Connected", "False", "VCenterAway", "");
+    lab.vcenter.govc(&["vm.power", "-off", "-force", &machine(&lab, "web")]).unwrap();
+    thread::sleep(Duration::from_secs(4));
+    assert_eq!(lab.vcenter.machine_counts().powered_on, 1, "what it can't see it doesn't touch");
+    assert!(rule.remove() > 1, "it is asked for again and again");
+    let mended = Instant::now();
+    lab.says("Connected", "True", "LoggedIn", "");
+    runs("what was powered off meanwhile runs again");
+    assert!(mended.elapsed() < Duration::from_mins(1), "after {:?}", mended.elapsed());
+    assert_eq!(ids(), before, "none was made or destroyed");
+    assert_eq!(lab.vcenter.calls("CloneVM_Task", "drover"), 2);
     namespace.kubectl(&["delete", "vg", "--all", "--timeout=120s"]).unwrap();
 }

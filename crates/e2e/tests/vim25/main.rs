@@ -24,7 +24,7 @@ const FOLDER: &str = "/DC0/vm/vm-operator";
 
 /// A vCenter for each test that changes something.
 fn sandbox() -> &'static Sandbox {
-    Sandbox::shared(&["--kubernetes=false", "--vcenters=44", "--clone-delay=500ms"])
+    Sandbox::shared(&["--kubernetes=false", "--vcenters=52", "--clone-delay=500ms"])
 }
 
 fn settings(vcenter: &VCenter) -> Settings {
@@ -55,8 +55,14 @@ struct Site {
 
 impl Site {
     async fn new() -> Self {
+        Self::with(Settings::default()).await
+    }
+
+    /// One whose client has these settings, as far as they are not given by the sandbox.
+    async fn with(given: Settings) -> Self {
         let vcenter = sandbox().own_vcenter();
-        let client = client(&vcenter);
+        let trust = settings(&vcenter).trust;
+        let client = client_with(&vcenter, &vcenter.password, Settings { trust, ..given });
         let inventory = Inventory::new(client.clone());
         let datacenter = inventory.default_datacenter().await.unwrap();
         let pool = inventory.default_resource_pool(&datacenter).await.unwrap();
@@ -90,6 +96,21 @@ impl Site {
     /// Waits for the task that a call has submitted.
     async fn finish(&self, task: Result<TaskRef, Error>) -> Result<TaskInfo, Error> {
         self.follow(&task?).await
+    }
+
+    /// Waits until the collector waits for something to happen.
+    async fn settle(&self) {
+        let mut polls = (0, 1);
+        while polls.0 != polls.1 {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            polls = (polls.1, self.vcenter.calls("WaitForUpdatesEx", "vim25"));
+        }
+    }
+
+    /// How many calls each rule has acted on.
+    fn hits(&self) -> Vec<u64> {
+        let rules = self.vcenter.control("GET", "/rules", &serde_json::Value::Null).unwrap();
+        rules.as_array().unwrap().iter().map(|rule| rule["hits"].as_u64().unwrap()).collect()
     }
 
     /// A property as govc shows it.

@@ -1,12 +1,12 @@
 //! What a reader of the stream knows of vCenter, to be compared with what vCenter says when asked.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
 use vim25::{
-    Any, Client, Error, Event, ManagedObject, ManagedObjectReference, Update, Updates, WatchId,
+    Any, Client, Collector, Error, Event, ManagedObject, ManagedObjectReference, Update, Updates, WatchId,
     props::virtual_machine,
     refs::VirtualMachineRef,
     types::{ObjectSpec, PropertyFilterSpec, PropertySpec},
@@ -30,12 +30,16 @@ pub(super) fn machine_properties() -> Vec<PropertySpec> {
 #[derive(Default)]
 pub(super) struct Mirror {
     pub objects: Objects,
+    /// What can be relied on, in the order in which it came to that.
     pub synced: Vec<WatchId>,
     pub failed: Vec<(WatchId, Arc<Error>)>,
     /// How many updates there were of each object.
     pub news: HashMap<ManagedObjectReference, usize>,
     pub downs: Vec<Arc<Error>>,
     pub ups: usize,
+    pub blinds: usize,
+    /// The properties that could not be read.
+    missing: HashSet<(ManagedObjectReference, String)>,
 }
 
 impl Mirror {
@@ -59,8 +63,13 @@ impl Mirror {
         }
     }
 
-    fn take_up(&mut self, event: Event) {
+    pub(crate) fn take_up(&mut self, event: Event) {
         match event {
+            Event::Blind(_) => {
+                assert!(self.ups == self.downs.len(), "it is blind already");
+                self.blinds += 1;
+                self.synced.clear();
+            }
             Event::Up => self.ups += 1,
             Event::Down(error) => self.downs.push(error),
             Event::Updates(updates) => updates.into_iter().for_each(|update| self.apply(update)),
@@ -71,6 +80,8 @@ impl Mirror {
         match update {
             Update::Changed { update, .. } => {
                 *self.news.entry(update.obj.clone()).or_default() += 1;
+                let missing = update.missing_set.into_iter().map(|missing| (update.obj.clone(), missing.path));
+                self.missing.extend(missing);
                 let properties = self.objects.entry(update.obj).or_default();
                 for change in update.change_set {
                     match change.val {
@@ -82,10 +93,24 @@ impl Mirror {
             Update::Gone { object, .. } => {
                 assert!(self.objects.remove(&object).is_some(), "{object} was never there");
             }
+            Update::Synced { watch: Collector::TASKS } => {}
             Update::Synced { watch } => self.synced.push(watch),
-            Update::Failed { watch, error } => self.failed.push((watch, error)),
+            Update::Failed { watch, error } => {
+                assert!(!self.is_synced(watch), "it is relied on");
+                self.failed.push((watch, error));
+            }
             Update::Missing { missing, .. } => panic!("{missing:?}"),
         }
+    }
+
+    /// Whether all that the watch sees has been told, and can be relied on.
+    pub(crate) fn is_synced(&self, watch: WatchId) -> bool {
+        self.synced.contains(&watch)
+    }
+
+    /// Whether a property was told to be unreadable.
+    pub(crate) fn is_missing(&self, machine: &VirtualMachineRef, path: &str) -> bool {
+        self.missing.contains(&(object(machine), path.to_owned()))
     }
 
     pub(crate) fn text(&self, machine: &VirtualMachineRef, path: &str) -> Option<String> {

@@ -1,26 +1,27 @@
 //! Sessions that expire lose nothing, and cost one login.
 
-use drover_e2e::eventually;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use vim25::{
-    Credentials, ManagedObject, Scope, Watch,
+    Credentials, ManagedObject, Scope, Settings, Watch,
     faults::{InvalidLogin, NotAuthenticated},
     methods::{CurrentTime, SessionIsActive},
     refs::ServiceInstanceRef,
 };
 
 use super::{
-    SOON, Site, client, client_with,
+    Site, client, client_with,
     mirror::{Mirror, fresh, machine_properties},
     object, path, sandbox, settings,
 };
 
-fn logins(site: &Site) -> u64 {
+pub(super) fn logins(site: &Site) -> u64 {
     site.vcenter.calls("Login", "vim25")
 }
 
-fn expire(site: &Site) {
+pub(super) fn expire(site: &Site) {
     site.vcenter.control("DELETE", "/sessions", &Value::Null).unwrap();
 }
 
@@ -54,10 +55,7 @@ async fn a_session_that_expires_during_a_long_poll_misses_no_change() {
     let mut mirror = Mirror::default();
     mirror.until(&mut site.updates, "the watch is synced", |mirror| mirror.synced.len() == 1).await;
     assert_eq!(mirror.objects, fresh(&site).await);
-    eventually(sandbox(), SOON, "the loop is in its long poll", || {
-        // One poll that finds everything, one that finds nothing more, one that waits.
-        if site.vcenter.calls("WaitForUpdatesEx", "vim25") >= 3 { Ok(()) } else { Err("not yet".to_owned()) }
-    });
+    site.settle().await;
     mirror.news.clear();
 
     // While the client is kept from logging in again, the world moves on.
@@ -107,21 +105,21 @@ async fn a_session_that_expires_during_a_clone_loses_neither_the_machine_nor_its
 #[tokio::test]
 async fn a_wrong_password_is_tried_once_until_it_is_replaced() {
     let vcenter = sandbox().own_vcenter();
-    let client = client_with(&vcenter, "wrong", settings(&vcenter));
+    let client = client_with(&vcenter, "wrong", Settings { login_pause: Duration::ZERO, ..settings(&vcenter) });
     for _ in 0..5 {
         let error = client.call(&current_time()).await.unwrap_err();
         assert!(error.fault().unwrap().is::<InvalidLogin>(), "{error:?}");
         assert!(error.to_string().contains("administrator@vsphere.local"), "{error}");
     }
     assert_eq!(vcenter.calls("Login", "vim25"), 1);
-    client.set_credentials(Credentials::password(&vcenter.user, &vcenter.password));
+    client.set_credentials(Credentials::password(&vcenter.user, &vcenter.password), "2");
     client.call(&current_time()).await.unwrap();
     assert_eq!(vcenter.calls("Login", "vim25"), 2);
 }
 
 #[tokio::test]
 async fn a_stream_whose_login_is_refused_waits_for_new_credentials_and_goes_on() {
-    let mut site = Site::new().await;
+    let mut site = Site::with(Settings { login_pause: Duration::from_secs(3), ..Settings::default() }).await;
     site.vcenter.control("PUT", "/password", &json!({"password": "new"})).unwrap();
     let scope = Scope::Object(object(&site.template));
     site.collector.watch(Watch { scope, properties: machine_properties() });
@@ -131,9 +129,11 @@ async fn a_stream_whose_login_is_refused_waits_for_new_credentials_and_goes_on()
     expire(&site);
     mirror.until(&mut site.updates, "the stream is down", |mirror| mirror.downs.len() == 1).await;
     assert!(mirror.downs[0].fault().unwrap().is::<InvalidLogin>(), "{:?}", mirror.downs);
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(logins(&site), before + 1, "a refused password isn't tried again");
-    site.client.set_credentials(Credentials::password(&site.vcenter.user, "new"));
+    site.client.set_credentials(Credentials::password(&site.vcenter.user, "new"), "2");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(logins(&site), before + 1, "nor another within the pause");
     mirror.until(&mut site.updates, "the stream is up", |mirror| mirror.ups == 1).await;
 }
 

@@ -1,5 +1,12 @@
 //! Each control of the vCenters' front does what `sandbox/README.md` says of it.
 
+mod clones;
+mod hardware;
+mod sight;
+mod tasks;
+mod watcher;
+mod watching;
+
 use std::{
     collections::BTreeMap,
     thread,
@@ -9,7 +16,7 @@ use std::{
 use drover_e2e::{MachineCounts, Sandbox, VCenter, eventually};
 use serde_json::{Value, json};
 use vim25::{
-    Client, Collector, Credentials, Inventory, Settings, Trust,
+    Client, Collector, Inventory, ManagedObject,
     enums::TaskInfoState,
     methods::CloneVMTask,
     props::task,
@@ -21,11 +28,12 @@ const SOON: Duration = Duration::from_mins(1);
 
 /// One vCenter for each test, and one more that is nobody's.
 fn sandbox() -> &'static Sandbox {
-    Sandbox::shared(&["--kubernetes=false", "--vcenters=16", "--clone-delay=1s"])
+    Sandbox::shared(&["--kubernetes=false", "--vcenters=40", "--clone-delay=1s"])
 }
 
 fn clone(vcenter: &VCenter, name: &str, folder: &str) -> Result<String, drover_e2e::Failure> {
-    vcenter.govc(&["vm.clone", "-vm", TEMPLATE, "-folder", folder, "-on=false", name])
+    // govc itself would refuse a name that a file on the datastore has.
+    vcenter.govc(&["vm.clone", "-vm", TEMPLATE, "-folder", folder, "-force", "-on=false", name])
 }
 
 #[test]
@@ -73,10 +81,7 @@ fn tasks(vcenter: &VCenter, object: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_clone_that_powers_on_is_one_task_which_ends_when_the_machine_is_on() {
     let vcenter = sandbox().own_vcenter();
-    let trust = Trust::Authorities(std::fs::read(&vcenter.ca_file).unwrap());
-    let credentials = Credentials::password(&vcenter.user, &vcenter.password);
-    let settings = Settings { trust, ..Settings::default() };
-    let client = Client::new(vcenter.host.parse().unwrap(), credentials, settings).unwrap();
+    let client = watcher::client(&vcenter);
     let (collector, _updates) = Collector::start(client.clone());
     let counts = |powered_on, cloning| MachineCounts { powered_on, cloning };
     let before = tasks(&vcenter, "TaskManager:TaskManager");
@@ -202,14 +207,36 @@ fn a_held_call_waits_before_or_after_vcenter_has_seen_it_until_the_rule_goes() {
 #[test]
 fn an_outage_lasts_its_time_in_each_of_its_ways() {
     let vcenter = sandbox().own_vcenter();
-    for (mode, seen) in [("refused", "reset"), ("unavailable", "503"), ("silent", "")] {
+    for (mode, seen) in [("refused", &["reset"][..]), ("unavailable", &["503"]), ("silent", &["reset", "EOF"])] {
         let began = Instant::now();
         vcenter.control("POST", "/outage", &json!({"for": "1500ms", "mode": mode})).unwrap();
         let failed = vcenter.govc(&["about"]).unwrap_err();
-        assert!(failed.stderr.contains(seen), "{mode}: {failed}");
+        assert!(seen.iter().any(|seen| failed.stderr.contains(seen)), "{mode}: {failed}");
+        let is_unanswered = began.elapsed() >= Duration::from_millis(1500);
+        assert_eq!(is_unanswered, mode == "silent", "{mode}: only silence lasts, {:?}", began.elapsed());
         eventually(sandbox(), SOON, "the vCenter is back", || vcenter.govc(&["about"]).map_err(|f| f.to_string()));
         assert!(began.elapsed() >= Duration::from_millis(1500), "{mode}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_vcenter_leaves_open_what_is_open() {
+    let vcenter = sandbox().own_vcenter();
+    let client = watcher::client(&vcenter);
+    let template: vim25::refs::VirtualMachineRef = Inventory::new(client.clone()).find(None, TEMPLATE).await.unwrap();
+    let mut watcher = watcher::Watcher::start(&client).await;
+    watcher.watch(watcher::of(template.reference(), &["guest.ipAddress"])).await;
+    watcher.poll(watcher::seconds(0)).await;
+    let polling = tokio::spawn(async move { watcher.poll(watcher::seconds(30)).await });
+    eventually(sandbox(), SOON, "the poll waits", || match vcenter.calls("WaitForUpdatesEx", "vim25") {
+        0 | 1 => Err("not yet".to_owned()),
+        _ => Ok(()),
+    });
+    vcenter.control("POST", "/outage", &json!({"for": "3s", "mode": "silent"})).unwrap();
+    vcenter.control("PATCH", "/machines/vm-operator-template", &json!({"ip": "198.18.0.5"})).unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!polling.is_finished(), "neither an answer nor an end");
+    assert!(polling.await.is_err(), "the answer of then is lost");
 }
 
 #[test]
@@ -314,6 +341,21 @@ fn a_control_that_makes_no_sense_is_refused_with_a_reason() {
         ("PUT", "/privileges", json!({"missing": ["fly"]}), "give privileges such as Folder.Create"),
         ("PUT", "/certificate", json!({"certificate": "x", "key": "y"}), "both as PEM text"),
         ("PATCH", "/machines/x", json!({"tools": "fine"}), r#"tools "fine""#),
+        ("POST", "/rules", json!({"method": "Login", "tell": "1s"}), "tell: Login submits no task"),
+        ("POST", "/rules", json!({"method": "*", "tell": "late"}), r#"tell "late""#),
+        (
+            "POST",
+            "/rules",
+            json!({"method": "*", "taskFault": {"type": "NotFound", "when": "never"}}),
+            r#"when "never""#,
+        ),
+        ("PUT", "/hidden", json!({"machines": ["nobody"]}), r#"0 machines are called "nobody""#),
+        ("PUT", "/unreadable", json!({"paths": [""]}), "give property paths"),
+        ("PUT", "/recent-tasks", json!({}), "notify is missing"),
+        ("DELETE", "/hosts/none", Value::Null, r#"0 hosts are called "none""#),
+        ("POST", "/noise", json!({"rate": -1}), "rate -1"),
+        ("POST", "/strangers", json!({"machines": 0}), "give machines"),
+        ("PATCH", "/machines/x", json!({"connectionState": "fine"}), r#"connectionState "fine""#),
         ("GET", "/elsewhere", Value::Null, "no such control"),
     ];
     for (method, path, body, reason) in refusals {
