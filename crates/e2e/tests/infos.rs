@@ -204,6 +204,8 @@ fn figures_are_written_when_they_move_far_and_not_when_they_tremble() {
     let hosts = published_hosts_once(&shown);
     let total = number(&path, "summary.hardware.numCpuCores") * number(&path, "summary.hardware.cpuMhz");
     let before = status(&hosts, "ch", &shown, "its first figures", |status| status["freeCPU"] == total - 2000);
+    // What has just come to be shown is read by itself.
+    status(&hosts, "ch", "dc0-c0-h5", "the other's first figures", |status| status["freeCPU"].is_i64());
     set_host(&format!("DC0_C0_H{number_of_host}"), &json!({"cpuMHz": 2100}));
     // All hosts are read in one call, so once another's far move is shown, this one's small move is known.
     set_host("DC0_C0_H5", &json!({"cpuMHz": 3000}));
