@@ -34,7 +34,8 @@ impl Promises {
         let kept = measured <= limit;
         self.broken += usize::from(!kept);
         let word = if kept { "ok" } else { "over" };
-        println!("{what:<36} {measured:>8.2} {unit:<2} of {limit:>6.2} {unit:<2} {:>6.2}  {word}", measured / limit);
+        let part = if limit > 0.0 { measured / limit } else { 0.0 };
+        println!("{what:<36} {measured:>8.2} {unit:<2} of {limit:>6.2} {unit:<2} {part:>6.2}  {word}");
     }
 
     /// Whether all promises were kept.
