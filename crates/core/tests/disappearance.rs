@@ -232,8 +232,7 @@ impl Play {
     fn step(&mut self) -> bool {
         let observed = self.observe();
         let plan = plan(&self.desired, &observed, at(self.now));
-        let clones =
-            plan.actions.iter().filter_map(|action| if let Action::Clone(slot) = action { Some(*slot) } else { None });
+        let clones = plan.actions.iter().filter_map(Action::cloned_slot);
         let clones: Vec<_> = clones.collect();
         for slot in &clones {
             self.check_clone(*slot, &observed);

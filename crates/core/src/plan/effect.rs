@@ -39,6 +39,15 @@ impl Action {
         }
     }
 
+    /// The slot that it clones into, if it does.
+    #[must_use]
+    pub fn cloned_slot(&self) -> Option<Slot> {
+        match self {
+            Self::Clone(slot) => Some(*slot),
+            _ => None,
+        }
+    }
+
     /// Whether it makes something in vCenter, or destroys something: what stops where the brake holds.
     #[must_use]
     pub fn makes_or_destroys(&self) -> bool {

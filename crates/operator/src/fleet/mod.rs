@@ -22,7 +22,7 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     connection::Connection,
-    group::is_on_record,
+    group::is_kept_of,
     leadership::Claim,
     metrics::Metrics,
     vcenter::{Live, Login, Trigger},
@@ -152,7 +152,7 @@ impl Fleet {
         // One that is being deleted goes where it was made, wherever a new one would go.
         let has_members = || {
             group.metadata.deletion_timestamp.is_some()
-                || is_on_record(group)
+                || is_kept_of(group)
                 || match live.as_ref().filter(|live| live.is_in_sight()) {
                     Some(live) => live.mirror().has_members(&group.uid().unwrap_or_default(), cluster),
                     None => status.current_replicas.unwrap_or(0) > 0,
@@ -170,6 +170,13 @@ impl Fleet {
     pub(crate) fn withdraw(&self, uid: &str) {
         for live in self.lives() {
             live.works().withdraw(uid);
+        }
+    }
+
+    /// Forgets a group that is gone, wherever it was.
+    pub(crate) fn forget(&self, group: &VmGroup) {
+        for live in self.lives() {
+            live.forget(group);
         }
     }
 

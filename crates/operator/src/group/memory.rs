@@ -126,9 +126,8 @@ impl Recorded {
     /// Notes what is about to be asked for, and says whether all of that is written down.
     pub(crate) fn announce(&mut self, actions: &[Action], members: &[Member]) -> bool {
         let Some(record) = self.roll.record_mut() else { return actions.is_empty() };
-        let clones = |action: &Action| if let Action::Clone(slot) = action { Some(*slot) } else { None };
         let slot_of = |id: &MachineId| members.iter().find(|member| member.id == *id).map(|member| member.slot);
-        record.reserve(actions.iter().filter_map(clones));
+        record.reserve(actions.iter().filter_map(Action::cloned_slot));
         for action in actions {
             if let Action::Destroy(id) = action
                 && let Some(slot) = slot_of(id)
@@ -382,12 +381,11 @@ impl Memory {
         let sightings = |record: &Record| view.sightings(folder, record);
         let sightings = sightings(roll.begin(sightings, before));
         let is_gone = |id: &MachineId| view.mirror.is_proved_gone(&view::reference(id));
-        let slot = |action: &Action| if let Action::Clone(slot) = action { Some(*slot) } else { None };
         let pending =
             roll.record().into_iter().flat_map(Record::entries).filter(|(_, entry)| entry.stage == Stage::Pending);
         // Which slots they are for, nobody knows.
         let unknown = pending.map(|(slot, _)| slot).filter(|_| view.has_unknown_clones);
-        let cloning: BTreeSet<Slot> = self.under_way.iter().filter_map(slot).chain(unknown).collect();
+        let cloning: BTreeSet<Slot> = self.under_way.iter().filter_map(Action::cloned_slot).chain(unknown).collect();
         let called = roll.call(&view.desired.uid, &sightings, &cloning, is_gone, |id| view.called(id), now);
         if let (Some(record), Some(folder)) = (roll.record_mut(), folder) {
             record.use_folder(&FolderId(folder.value().to_owned()));
@@ -414,8 +412,8 @@ impl Memory {
 
     /// Takes up what a plan has given up, and what it has no more use for.
     pub(crate) fn give_up(&mut self, plan: &Plan, has_unknown_clones: bool) {
-        let slot = |action: &Action| if let Action::Clone(slot) = action { Some(*slot) } else { None };
-        let cloning: BTreeSet<Slot> = self.under_way.iter().chain(self.done.keys()).filter_map(slot).collect();
+        let cloning: BTreeSet<Slot> =
+            self.under_way.iter().chain(self.done.keys()).filter_map(Action::cloned_slot).collect();
         let Some(record) = self.record.roll.record_mut() else { return };
         plan.given_up.iter().for_each(|slot| record.remove(*slot));
         if plan.settled && !has_unknown_clones {

@@ -9,25 +9,47 @@ use kube::{
 use serde_json::json;
 
 use super::Error;
+use crate::vcenter::Live;
 
 /// How often a write is tried that meets others' writes. After that, the group's next turn comes.
 const TRIES: u32 = 5;
 
 /// What came of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It is written, and this is the group's version now.
-    Written(Option<String>),
-    /// Another has written since.
+    /// What is so is written down.
+    Kept,
+    /// Another has written since. The watch brings what there is now.
     Overtaken,
 }
 
-/// Writes a record in the place of the one that was there before. `group` may be older than that.
-pub(super) async fn write(
+/// Writes down what is so of a group's machines, and what is about to be, where that differs from what is written.
+pub(super) async fn keep(groups: &Api<VmGroup>, group: &VmGroup, live: &Live, uid: &str) -> Result<Outcome, Error> {
+    let (before, record) = {
+        let mut works = live.works();
+        let recorded = &works.group(uid).memory.record;
+        let Some(record) = recorded.to_write() else { return Ok(Outcome::Kept) };
+        (recorded.written().cloned(), record)
+    };
+    let Some(version) = write(groups, group, before.as_ref(), &record).await? else { return Ok(Outcome::Overtaken) };
+    live.works().group(uid).memory.record.note_written(record, version);
+    Ok(Outcome::Kept)
+}
+
+/// Whether a group's record has machines, or some that may be on their way.
+pub(crate) fn is_kept_of(group: &VmGroup) -> bool {
+    let record = group.status.as_ref().and_then(|status| status.record.as_ref());
+    record.is_some_and(|record| !(record.made.is_empty() && record.pending.is_empty() && record.going.is_empty()))
+}
+
+/// Writes a record in the place of the one that was there before, and returns the version that the group has then. `None`: another has
+/// written since. `group` may be older than what was there before.
+async fn write(
     groups: &Api<VmGroup>,
     group: &VmGroup,
     before: Option<&Record>,
     record: &Record,
-) -> Result<Outcome, Error> {
+) -> Result<Option<Option<String>>, Error> {
     let mut version = group.resource_version();
     let mut tries = TRIES;
     loop {
@@ -36,11 +58,7 @@ pub(super) async fn write(
         match groups.patch_status(&group.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(written) => {
                 let kept = written.status.as_ref().and_then(|status| status.record.as_ref());
-                return if kept == Some(record) {
-                    Ok(Outcome::Written(written.resource_version()))
-                } else {
-                    Err(Error::OldKind)
-                };
+                return if kept == Some(record) { Ok(Some(written.resource_version())) } else { Err(Error::OldKind) };
             }
             Err(kube::Error::Api(status)) if status.code == 409 && tries > 0 => {}
             Err(error) => return Err(error.into()),
@@ -49,7 +67,7 @@ pub(super) async fn write(
         let latest = groups.get(&group.name_any()).await?;
         let there = latest.status.as_ref().and_then(|status| status.record.as_ref());
         if there != before || latest.uid() != group.uid() {
-            return Ok(Outcome::Overtaken);
+            return Ok(None);
         }
         version = latest.resource_version();
     }

@@ -126,11 +126,8 @@ impl Works {
 
     /// Which host each clone of a group is for that waits or is under way.
     fn hosts_of_clones(&self, uid: &String) -> BTreeMap<Slot, ManagedObjectReference> {
-        let clones = self.budget.on_hosts(uid).filter_map(|(action, host)| match action {
-            Action::Clone(slot) => Some((*slot, host.clone())),
-            _ => None,
-        });
-        clones.collect()
+        let clones = self.budget.on_hosts(uid);
+        clones.filter_map(|(action, host)| Some((action.cloned_slot()?, host.clone()))).collect()
     }
 
     /// Takes back what a group has queued: nothing is known of what it wants now. What is under way goes on.

@@ -224,6 +224,10 @@ impl Mirror {
             if let Some(marker) = machine.marker {
                 let containers = self.containers(machine.parent.as_ref().or(machine.facts.v_app.as_ref()));
                 then.groups.insert(marker.owner.clone());
+                if self.departed.len() > REMEMBERED {
+                    // What a task has destroyed is told of long before that.
+                    self.departed.retain(|_, departed| now.duration_since(departed.at).as_hours() < 1);
+                }
                 self.departed.insert(object.clone(), Departed { containers, owner: marker.owner, at: now });
             }
         }
@@ -319,6 +323,11 @@ impl Mirror {
 
     pub(crate) fn is_running(&self, task: &ManagedObjectReference) -> bool {
         self.running.contains_key(task)
+    }
+
+    /// Whether a task that runs is a clone that this user has asked for.
+    pub(crate) fn is_clone_of(&self, task: &ManagedObjectReference, user: &str) -> bool {
+        self.running.get(task).is_some_and(|running| running.is_clone_of(user))
     }
 
     /// The clones that this user has asked for.

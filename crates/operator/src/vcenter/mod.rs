@@ -198,8 +198,8 @@ impl Live {
     }
 
     /// Forgets a group that is gone.
-    pub(crate) fn forget(&self, uid: &str, group: &VmGroup) {
-        self.works().forget(uid);
+    pub(crate) fn forget(&self, group: &VmGroup) {
+        self.works().forget(&group.uid().unwrap_or_default());
         let folder = names::folder(&group.namespace().unwrap_or_default(), &group.name_any());
         self.mirror().awaited.remove(&folder);
     }
@@ -375,7 +375,7 @@ impl Live {
         }
         for clone in then.clones {
             // Its end may be told nowhere else.
-            if self.mirror().clones_of(&self.user()).contains(&clone) {
+            if self.mirror().is_clone_of(&clone, &self.user()) {
                 self.track(&clone);
             }
         }

@@ -1,0 +1,81 @@
+//! What a group names, looked for as seldom as can be: once for each generation of its spec, and what clones need when there are some.
+
+use std::time::Duration;
+
+use drover_api::{VmGroup, vmgroup::Placement};
+use drover_core::{Trouble, group::Desired};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, ResourceExt};
+use vim25::LookupError;
+
+use super::{
+    Site,
+    source::{self, CloudInit, Found, Unusable},
+};
+use crate::vcenter::Live;
+
+/// What a group names is looked for again after this long, if it wasn't there.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// What the spec names, found once for each generation of it.
+pub(super) async fn dereference(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<Found, Unusable> {
+    let generation = group.metadata.generation.unwrap_or(0);
+    if let Some((known, placement, found)) = &site.live.works().group(&desired.uid).found
+        && *known == generation
+        && *placement == site.spec.placement
+    {
+        return Ok(Found { cloud_init: CloudInit::inline(&site.spec), ..found.clone() });
+    }
+    let _turn = site.live.lookups.acquire().await;
+    let base = source::base(&site.live.inventory, &site.spec.placement).await?;
+    base.concern(site.live, &site.spec.placement);
+    let template = source::find_template(site.live, &base, &site.spec.template).await.ok();
+    let found = Found { base, template, source: None, cloud_init: CloudInit::inline(&site.spec) };
+    remember(site, group, desired, &found);
+    Ok(found)
+}
+
+pub(super) fn remember(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) {
+    let found = Found { cloud_init: None, ..found.clone() };
+    let found = (group.metadata.generation.unwrap_or(0), site.spec.placement.clone(), found);
+    site.live.works().group(&desired.uid).found = Some(found);
+}
+
+/// Looks for all that clones need and isn't known.
+pub(super) async fn find_source(site: &Site<'_>, group: &VmGroup, found: &mut Found) -> Result<(), Unusable> {
+    if found.source.is_none() {
+        let _turn = site.live.lookups.acquire().await;
+        let source = source::source(site.live, &found.base, found.template.clone(), &site.spec).await?;
+        source.concern(site.live, &site.spec);
+        found.source = Some(source);
+    }
+    let secrets: Api<Secret> = Api::namespaced(site.context.kube.clone(), &group.namespace().unwrap_or_default());
+    found.cloud_init = Some(source::cloud_init(Some(&secrets), &site.spec).await?);
+    Ok(())
+}
+
+/// Notes where rights are needed in a vCenter before any group says so.
+pub(crate) async fn concern_defaults(live: &Live, defaults: &Placement) {
+    let is_wanted = live.rights().wants_defaults();
+    if is_wanted && let Ok(base) = source::base(&live.inventory, defaults).await {
+        base.concern(live, defaults);
+    }
+}
+
+/// When to look again for what could not be found. Nothing tells of most of it.
+pub(super) fn look_again(unusable: &Unusable) -> Duration {
+    match unusable {
+        Unusable::Lookup(_, LookupError::Call(error)) if error.is_passing() => Duration::from_secs(1),
+        _ => LOOK_AGAIN,
+    }
+}
+
+pub(super) fn trouble_of(unusable: &Unusable) -> Trouble {
+    match unusable {
+        Unusable::Lookup(_, LookupError::Call(error)) if error.fault().is_none() => {
+            Trouble::VCenterAway(unusable.to_string())
+        }
+        Unusable::Lookup(_, LookupError::Call(_)) => Trouble::TasksFail(vec![unusable.to_string()]),
+        _ => Trouble::NotFound(unusable.to_string()),
+    }
+}
