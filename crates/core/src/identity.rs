@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::{
     group::MachineId,
     names::{self, Slot},
-    record::{Entry, Incarnation, Record},
+    record::{Entry, Incarnation, LARGEST, Record},
 };
 
 /// What a VM's marker says of its place in the group.
@@ -185,10 +185,10 @@ pub fn first_record(sightings: &[Sighting], current_replicas: u32) -> Record {
             None => record.adopt(claim.slot, Incarnation::default()),
         }
     }
-    let mut free = (0..).map(Slot);
-    while record.made() < current_replicas as usize {
-        // Slots are filled from below.
-        let Some(slot) = free.find(|slot| record.get(*slot).is_none()) else { break };
+    // Slots are filled from below. A status may say anything.
+    let unseen = (current_replicas as usize).saturating_sub(record.made()).min(LARGEST);
+    let free: Vec<_> = (0..).map(Slot).filter(|slot| record.get(*slot).is_none()).take(unseen).collect();
+    for slot in free {
         record.adopt(slot, Incarnation::default());
     }
     record
@@ -349,6 +349,7 @@ mod tests {
     fn a_first_record_has_what_was_there_though_it_is_not_seen() {
         let record = first_record(&[legacy("vm-1", 1)], 3);
         assert_eq!(record.write().made, ["0-2@0"]);
+        assert_eq!(first_record(&[], u32::MAX).made(), LARGEST, "what makes no sense fills no memory");
     }
 
     #[test]

@@ -91,12 +91,6 @@ impl Record {
         self.lost.len()
     }
 
-    /// Whether no slot has a VM or is about to.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
     /// Notes that VMs are about to be cloned into slots. A slot that had one before gets another incarnation: the one before has
     /// been given up for lost, and would be told from this one if it came back.
     pub fn reserve(&mut self, slots: impl IntoIterator<Item = Slot>) {
@@ -211,6 +205,9 @@ impl Record {
         }
         for text in &written.lost {
             let (slots, incarnation) = range(text)?;
+            if record.lost.len() >= LARGEST {
+                return Err(BadRecord(text.clone()));
+            }
             record.lost.extend(slots.map(|slot| (Slot(slot), incarnation)));
         }
         for text in &written.going {
@@ -222,6 +219,9 @@ impl Record {
 
     fn insert_range(&mut self, text: &str, stage: &Stage) -> Result<(), BadRecord> {
         let (slots, incarnation) = range(text)?;
+        if self.slots.len() >= LARGEST {
+            return Err(BadRecord(text.to_owned()));
+        }
         let entry = Entry { incarnation, stage: stage.clone() };
         self.slots.extend(slots.map(|slot| (Slot(slot), entry.clone())));
         self.last = self.last.max(incarnation);
@@ -256,14 +256,14 @@ fn range(text: &str) -> Result<(RangeInclusive<u32>, Incarnation), BadRecord> {
     let (first, last) = slots.split_once('-').unwrap_or((slots, slots));
     let number = |text: &str| text.parse::<u32>().map_err(|_| bad());
     let (first, last, incarnation) = (number(first)?, number(last)?, Incarnation(number(incarnation)?));
-    if last < first || last - first >= LARGEST {
+    if last < first || (last - first) as usize >= LARGEST {
         return Err(bad());
     }
     Ok((first..=last, incarnation))
 }
 
-/// A range of a record is no longer than this, so that a typing error in a status can't fill the memory.
-const LARGEST: u32 = 1_000_000;
+/// A record has no more slots than this, so that whatever stands in a status can't fill the memory.
+pub(crate) const LARGEST: usize = 100_000;
 
 fn bounded(number: i64) -> u32 {
     u32::try_from(number.max(0)).unwrap_or(u32::MAX)
@@ -339,6 +339,11 @@ mod tests {
             let written = Written { made: vec![text.to_owned()], ..Written::default() };
             assert_eq!(Record::read(&written), Err(BadRecord(text.to_owned())), "{text}");
         }
+        let many = (0..3).map(|part: u32| format!("{}-{}@1", part * 99_999, part * 99_999 + 99_998)).collect();
+        assert!(
+            Record::read(&Written { made: many, ..Written::default() }).is_err(),
+            "a tenant may write what it likes"
+        );
         let going = Written { going: vec!["1@1".to_owned()], ..Written::default() };
         assert!(Record::read(&going).is_err());
     }

@@ -13,11 +13,14 @@ pub(super) struct Census<'a> {
     pub desired: &'a Desired,
     pub observed: &'a Observed,
     pub now: Timestamp,
+    /// Whether a VM has gone missing just now. Others may follow, so none is given up.
+    is_unsettled: bool,
 }
 
 impl<'a> Census<'a> {
     pub(super) fn take(desired: &'a Desired, observed: &'a Observed, now: Timestamp) -> Self {
-        Self { desired, observed, now }
+        let is_new = |held: &Held| held.why == HeldFor::Missing && !held.has_lasted(Held::SETTLING, now);
+        Self { desired, observed, now, is_unsettled: observed.held.values().any(is_new) }
     }
 
     /// Made from something else than what is declared now.
@@ -107,12 +110,7 @@ impl<'a> Census<'a> {
 
     /// Whether a slot's VM has been missing for so long that another takes its place.
     fn is_lost(&self, slot: Slot) -> bool {
-        let is_missing = |held: &&Held| held.why == HeldFor::Missing;
-        // While another has just gone, it may be one of many.
-        let mut others = self.observed.held.values().filter(is_missing);
-        if !others.all(|held| held.has_lasted(Held::SETTLING, self.now)) {
-            return false;
-        }
+        let is_missing = |held: &&Held| held.why == HeldFor::Missing && !self.is_unsettled;
         let held = self.observed.held.get(&slot).filter(is_missing);
         held.and_then(|held| self.lost_at(held)).is_some_and(|time| time <= self.now)
     }

@@ -1,5 +1,7 @@
 //! Who goes and who comes: scale-in, scale-out and replacement, within what may be missing and what may be too many.
 
+use std::collections::BTreeSet;
+
 use super::{Action, Draft, census::Census};
 use crate::group::Member;
 
@@ -30,7 +32,7 @@ const MOST: usize = 10_000;
 pub(super) fn clone_missing(census: &Census<'_>, draft: &mut Draft) {
     let missing = census.ceiling().saturating_sub(census.taken().len()).min(MOST);
     // A VM that was lost is replaced in its own place.
-    let lost: Vec<_> = census.lost_slots().collect();
+    let lost: BTreeSet<_> = census.lost_slots().collect();
     let free: Vec<_> = census.free_slots().filter(|slot| !lost.contains(slot)).take(missing).collect();
     draft.given_up.extend(lost.iter().skip(missing));
     for slot in lost.into_iter().chain(free).take(missing) {

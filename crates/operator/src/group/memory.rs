@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use drover_api::{VmGroup, vmgroup};
 use drover_core::{
     Action, Plan, Subject,
     backoff::{Backoff, Pace},
@@ -18,13 +17,15 @@ use drover_core::{
     },
     names::Slot,
     plan::outlived_shutdowns,
-    record::{BadRecord, Record, Stage},
-    roll::{Called, Roll},
+    record::{Record, Stage},
+    roll::Called,
 };
-use kube::ResourceExt;
 use vim25::{Error, ManagedObjectReference};
 
-use super::view::{self, View};
+use super::{
+    record::Recorded,
+    view::{self, View},
+};
 
 /// How long the effect of a task is waited for after the task has ended well.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -71,78 +72,6 @@ pub(crate) struct MadeOf(Revision, Hardware, UpdatePolicy, Power);
 impl MadeOf {
     pub(crate) fn of(desired: &Desired) -> Self {
         Self(desired.revision, desired.hardware, desired.update, desired.power)
-    }
-}
-
-/// The group's record, and how much of it is written down.
-#[derive(Debug, Default)]
-pub(crate) struct Recorded {
-    /// What is so.
-    roll: Roll,
-    /// What is written down for sure.
-    written: Option<vmgroup::Record>,
-    /// The version of the group that was written last.
-    version: Option<String>,
-}
-
-impl Recorded {
-    /// Takes up what is written in a group, unless that is older than what was last written from here.
-    pub(crate) fn take_up(&mut self, group: &VmGroup) -> Result<(), BadRecord> {
-        let version = |text: &Option<String>| text.as_ref().and_then(|text| text.parse::<u64>().ok());
-        let is_old = match (version(&group.resource_version()), version(&self.version)) {
-            (Some(of_group), Some(own)) => of_group < own,
-            _ => false,
-        };
-        if is_old {
-            return Ok(());
-        }
-        let written = group.status.as_ref().and_then(|status| status.record.as_ref());
-        if let Some(written) = written.filter(|written| self.written.as_ref() != Some(written)) {
-            self.roll.set_record(Record::read(written)?);
-        }
-        // Where somebody has taken it away, it is written again.
-        self.written = written.cloned();
-        self.version = group.resource_version();
-        Ok(())
-    }
-
-    /// What would have to be written, if it isn't what is written.
-    pub(crate) fn to_write(&self) -> Option<vmgroup::Record> {
-        let now = self.roll.record()?.write();
-        (self.written.as_ref() != Some(&now)).then_some(now)
-    }
-
-    /// What was written down last, for sure.
-    pub(crate) fn written(&self) -> Option<&vmgroup::Record> {
-        self.written.as_ref()
-    }
-
-    /// Notes what has been written.
-    pub(crate) fn note_written(&mut self, written: vmgroup::Record, version: Option<String>) {
-        self.written = Some(written);
-        self.version = version;
-    }
-
-    /// Notes what is about to be asked for, and says whether all of that is written down.
-    pub(crate) fn announce(&mut self, actions: &[Action], members: &[Member]) -> bool {
-        let Some(record) = self.roll.record_mut() else { return actions.is_empty() };
-        let slot_of = |id: &MachineId| members.iter().find(|member| member.id == *id).map(|member| member.slot);
-        record.reserve(actions.iter().filter_map(Action::cloned_slot));
-        for action in actions {
-            if let Action::Destroy(id) = action
-                && let Some(slot) = slot_of(id)
-            {
-                record.condemn(slot, id.clone());
-            }
-        }
-        let is_announced =
-            |action: &Action| matches!(action, Action::Clone(_) | Action::Destroy(_) | Action::MoveIntoFolder(_));
-        !actions.iter().any(is_announced) || self.to_write().is_none()
-    }
-
-    /// The record, once the group has been looked at.
-    pub(crate) fn now(&self) -> Option<&Record> {
-        self.roll.record()
     }
 }
 

@@ -1,7 +1,13 @@
 //! The group's record as the API server has it. It is written before anything is asked of vCenter, and never over what another has
 //! written.
 
-use drover_api::{VmGroup, vmgroup::Record};
+use drover_api::{VmGroup, vmgroup::Record as Written};
+use drover_core::{
+    Action,
+    group::{MachineId, Member},
+    record::{BadRecord, Record},
+    roll::Roll,
+};
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
@@ -13,6 +19,78 @@ use crate::vcenter::Live;
 
 /// How often a write is tried that meets others' writes. After that, the group's next turn comes.
 const TRIES: u32 = 5;
+
+/// The group's record, and how much of it is written down.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    /// What is so.
+    pub roll: Roll,
+    /// What is written down for sure.
+    written: Option<Written>,
+    /// The version of the group that was written last.
+    version: Option<String>,
+}
+
+impl Recorded {
+    /// Takes up what is written in a group, unless that is older than what was last written from here.
+    pub(crate) fn take_up(&mut self, group: &VmGroup) -> Result<(), BadRecord> {
+        let version = |text: &Option<String>| text.as_ref().and_then(|text| text.parse::<u64>().ok());
+        let is_old = match (version(&group.resource_version()), version(&self.version)) {
+            (Some(of_group), Some(own)) => of_group < own,
+            _ => false,
+        };
+        if is_old {
+            return Ok(());
+        }
+        let written = group.status.as_ref().and_then(|status| status.record.as_ref());
+        if let Some(written) = written.filter(|written| self.written.as_ref() != Some(written)) {
+            self.roll.set_record(Record::read(written)?);
+        }
+        // Where somebody has taken it away, it is written again.
+        self.written = written.cloned();
+        self.version = group.resource_version();
+        Ok(())
+    }
+
+    /// What would have to be written, if it isn't what is written.
+    pub(crate) fn to_write(&self) -> Option<Written> {
+        let now = self.roll.record()?.write();
+        (self.written.as_ref() != Some(&now)).then_some(now)
+    }
+
+    /// What was written down last, for sure.
+    pub(crate) fn written(&self) -> Option<&Written> {
+        self.written.as_ref()
+    }
+
+    /// Notes what has been written.
+    pub(crate) fn note_written(&mut self, written: Written, version: Option<String>) {
+        self.written = Some(written);
+        self.version = version;
+    }
+
+    /// Notes what is about to be asked for, and says whether all of that is written down.
+    pub(crate) fn announce(&mut self, actions: &[Action], members: &[Member]) -> bool {
+        let Some(record) = self.roll.record_mut() else { return actions.is_empty() };
+        let slot_of = |id: &MachineId| members.iter().find(|member| member.id == *id).map(|member| member.slot);
+        record.reserve(actions.iter().filter_map(Action::cloned_slot));
+        for action in actions {
+            if let Action::Destroy(id) = action
+                && let Some(slot) = slot_of(id)
+            {
+                record.condemn(slot, id.clone());
+            }
+        }
+        let is_announced =
+            |action: &Action| matches!(action, Action::Clone(_) | Action::Destroy(_) | Action::MoveIntoFolder(_));
+        !actions.iter().any(is_announced) || self.to_write().is_none()
+    }
+
+    /// The record, once the group has been looked at.
+    pub(crate) fn now(&self) -> Option<&Record> {
+        self.roll.record()
+    }
+}
 
 /// What came of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +125,8 @@ pub(crate) fn is_kept_of(group: &VmGroup) -> bool {
 async fn write(
     groups: &Api<VmGroup>,
     group: &VmGroup,
-    before: Option<&Record>,
-    record: &Record,
+    before: Option<&Written>,
+    record: &Written,
 ) -> Result<Option<Option<String>>, Error> {
     let mut version = group.resource_version();
     let mut tries = TRIES;
@@ -74,8 +152,8 @@ async fn write(
 }
 
 /// With its empty lists: a merge patch keeps what it doesn't name.
-fn whole(record: &Record) -> serde_json::Value {
-    let Record { incarnation, made, pending, lost, folder, left_folders, going } = record;
+fn whole(record: &Written) -> serde_json::Value {
+    let Written { incarnation, made, pending, lost, folder, left_folders, going } = record;
     json!({
         "incarnation": incarnation, "made": made, "pending": pending, "lost": lost, "folder": folder,
         "leftFolders": left_folders, "going": going,
