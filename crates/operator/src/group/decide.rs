@@ -33,7 +33,7 @@ pub(super) enum Next {
     /// Nothing can be decided.
     Stuck(Trouble),
     /// What is to be done is queued.
-    Ordered(Turn),
+    Ordered(Box<Turn>),
 }
 
 /// Plans from what is true now, and puts the plan's actions in place of the last one's.
@@ -126,7 +126,7 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
     };
     works.order(scene, &orders, now);
     let incident = incident.map(|incident| incident.id);
-    Next::Ordered(Turn {
+    Next::Ordered(Box::new(Turn {
         plan,
         observed: Some(observed),
         trouble,
@@ -134,7 +134,7 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         incident,
         is_blind: false,
         instance: None,
-    })
+    }))
 }
 
 /// Says whether everything that makes or destroys has to stop: for this group, or for all of its vCenter.

@@ -295,7 +295,7 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<
                     turn.wake = turn.wake.min(look_again(&unusable));
                 }
                 works::start_what_may(site.live);
-                return Ok(turn);
+                return Ok(*turn);
             }
         }
     }
