@@ -148,7 +148,7 @@ func (cs *collectors) of(c *call, over <-chan struct{}) *collector {
 // collector is a property collector: what it watches, and what has changed of that.
 type collector struct {
 	over  <-chan struct{} // closed when the session ends
-	holds *holds          // what is not told to the client for now; none for an administrator
+	holds *holds          // what is held back from the client; none for an administrator
 	wake  chan struct{}
 	// What is told of with a new object alone.
 	silent func(path string) bool
@@ -252,7 +252,7 @@ func (c *collector) takeMarks() {
 	}
 }
 
-// isHeld tells whether nothing is to be told of an object for now.
+// isHeld tells whether word of an object is held back.
 func (c *collector) isHeld(ref reference) bool { return c.holds != nil && c.holds.has(ref) }
 
 // takeTouched returns what may have changed, which is looked at from now on. What is held waits.

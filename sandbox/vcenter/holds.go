@@ -10,7 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// holds are the objects of which nothing is told for now, each with how often it is held.
+// holds are the objects of which word is held back, each with how often it is.
 type holds struct {
 	mu    sync.Mutex
 	count map[reference]int

@@ -4,6 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     fmt::{self, Write},
     hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
 };
 
 use crate::{
@@ -16,6 +17,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Known {
     objects: HashMap<ManagedObjectReference, Object>,
+    /// The paths of all properties, each once: thousands of objects have the same.
+    paths: HashSet<Arc<str>>,
     /// The objects seen since the watch was set up anew; `None` once all of them have been.
     resync: Option<HashSet<ManagedObjectReference>>,
 }
@@ -29,7 +32,7 @@ struct Object {
 
 #[derive(Debug)]
 struct Digest {
-    path: String,
+    path: Arc<str>,
     /// `None`: it was said once, and can't be read any more. Whatever it turns out to be is news.
     value: Option<u64>,
 }
@@ -80,7 +83,8 @@ impl Known {
             object.unset_the_rest(update);
             update.kind = ObjectUpdateKind::Modify;
         }
-        update.change_set.retain(|change| object.note(change));
+        let paths = &mut self.paths;
+        update.change_set.retain(|change| object.note(change, paths));
         let more_is_missing = object.note_missing(&update.missing_set, is_whole);
         is_new || !update.change_set.is_empty() || more_is_missing
     }
@@ -88,8 +92,9 @@ impl Known {
 
 impl Object {
     fn unset_the_rest(&self, update: &mut ObjectUpdate) {
-        let is_told = |path: &String| update.change_set.iter().any(|change| change.name == *path);
-        let unset = |path: &String| PropertyChange { name: path.clone(), op: PropertyChangeOp::Assign, val: None };
+        let is_told = |path: &str| update.change_set.iter().any(|change| change.name == path);
+        let unset =
+            |path: &Arc<str>| PropertyChange { name: path.to_string(), op: PropertyChangeOp::Assign, val: None };
         let paths = self.properties.iter().map(|digest| &digest.path);
         let absent = paths.filter(|path| !is_told(path) && !is_missing(&update.missing_set, path));
         let absent: Vec<_> = absent.map(unset).collect();
@@ -97,9 +102,9 @@ impl Object {
     }
 
     /// Takes a change up, and says whether it changes anything.
-    fn note(&mut self, change: &PropertyChange) -> bool {
+    fn note(&mut self, change: &PropertyChange, paths: &mut HashSet<Arc<str>>) -> bool {
         self.missing.retain(|missing| !covers(missing, &change.name));
-        let position = self.properties.iter().position(|digest| digest.path == change.name);
+        let position = self.properties.iter().position(|digest| *digest.path == *change.name);
         match (position, &change.val) {
             (Some(index), None) => {
                 self.properties.swap_remove(index);
@@ -111,7 +116,9 @@ impl Object {
                 std::mem::replace(&mut self.properties[index].value, value) != value
             }
             (None, Some(value)) => {
-                self.properties.push(Digest { path: change.name.clone(), value: Some(digest(value)) });
+                let path = paths.get(change.name.as_str()).cloned().unwrap_or_else(|| Arc::from(change.name.as_str()));
+                paths.insert(Arc::clone(&path));
+                self.properties.push(Digest { path, value: Some(digest(value)) });
                 true
             }
         }
