@@ -31,6 +31,8 @@ pub enum Requests {
     Finalizers,
     /// Those that watch.
     Watches,
+    /// Those that read, list or watch what is at paths that end so.
+    Reads(&'static str),
 }
 
 /// What becomes of a request.
@@ -140,6 +142,7 @@ impl Requests {
             Self::Writes => is_write,
             Self::Finalizers => is_write && path.contains("/vmgroups/") && !path.contains("/status"),
             Self::Watches => method == "GET" && path.contains("watch=true"),
+            Self::Reads(end) => method == "GET" && path.split('?').next().is_some_and(|path| path.ends_with(end)),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Gate, Sandbox, VCenter, log::Log, process};
+use crate::{Gate, Sandbox, VCenter, eventually, http, log::Log, process};
 
 /// A running operator, ended when dropped. Its log is beside those of the sandbox.
 #[derive(Debug)]
@@ -48,7 +48,8 @@ impl Operator {
         kubeconfig: Option<&str>,
     ) -> io::Result<Self> {
         let mut command = Command::new(binary());
-        command.args(arguments).envs(sandbox.environment()).env("POD_NAME", name);
+        // So that tests can hold it still or have it panic.
+        command.args(arguments).envs(sandbox.environment()).env("POD_NAME", name).env("DROVER_TRIALS", "1");
         if !arguments.iter().any(|argument| argument.contains("metrics-addr")) {
             // So that they can be searched for what must not be in them.
             command.arg("--metrics-addr=127.0.0.1:0");
@@ -63,6 +64,30 @@ impl Operator {
     #[must_use]
     pub fn log(&self) -> String {
         self.log.text()
+    }
+
+    /// Asks it what it serves, such as `/healthz`: the status and the text of its answer.
+    pub fn ask(&self, method: &str, path: &str) -> Result<(u16, String), String> {
+        let log = self.log();
+        let line = log.lines().find(|line| line.contains("metrics are served")).ok_or("it does not serve yet")?;
+        let (_, port) = line.rsplit_once(':').ok_or("it does not say where it serves")?;
+        let port: String = port.chars().take_while(char::is_ascii_digit).collect();
+        let uri = format!("http://127.0.0.1:{port}{}", path.replace(' ', "%20"));
+        let request = ureq::http::Request::builder().method(method).uri(uri).body(String::new());
+        let mut answer = http::send(request.map_err(|error| error.to_string())?).map_err(|error| error.to_string())?;
+        let text = answer.body_mut().read_to_string().map_err(|error| error.to_string())?;
+        Ok((answer.status().as_u16(), text))
+    }
+
+    /// Has one of its loops stand still (`hold`) or panic, or a plan panic (`plan of NAMESPACE/NAME`), once it is there.
+    #[track_caller]
+    pub fn try_out(&self, sandbox: &Sandbox, what: &str, name: &str) {
+        eventually(sandbox, Duration::from_mins(1), &format!("{what} {name}"), || {
+            match self.ask("POST", &format!("/trial/{what}/{name}"))? {
+                (200, _) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        });
     }
 
     /// Tells it to stop, as the kubelet does.

@@ -168,15 +168,21 @@ pub(crate) mod trial {
     static TOLD: Notify = Notify::const_new();
     static ARE_ALLOWED: LazyLock<bool> = LazyLock::new(|| std::env::var_os("DROVER_TRIALS").is_some());
 
-    /// Takes up a trial: `/trial/hold/NAME` or `/trial/panic/NAME`.
+    /// Takes up a trial: `/trial/hold/NAME` or `/trial/panic/NAME`; or that it is over: `/trial/end/NAME`.
     pub(crate) fn tell(path: &str) -> bool {
+        let path = path.replace("%20", " ");
         let Some((what, name)) = path.strip_prefix("/trial/").and_then(|rest| rest.split_once('/')) else {
             return false;
         };
-        if !*ARE_ALLOWED || !matches!(what, "hold" | "panic") {
+        if !*ARE_ALLOWED || !matches!(what, "hold" | "panic" | "end") {
             return false;
         }
-        TRIALS.lock().unwrap_or_else(PoisonError::into_inner).push((what.to_owned(), name.to_owned()));
+        let mut trials = TRIALS.lock().unwrap_or_else(PoisonError::into_inner);
+        trials.retain(|(_, of)| of != name);
+        if what != "end" {
+            trials.push((what.to_owned(), name.to_owned()));
+        }
+        drop(trials);
         TOLD.notify_waiters();
         true
     }
@@ -199,9 +205,8 @@ pub(crate) mod trial {
     }
 
     fn next(name: &str) -> Option<String> {
-        let mut trials = TRIALS.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = trials.iter().position(|(_, of)| of == name)?;
-        Some(trials.swap_remove(index).0)
+        let trials = TRIALS.lock().unwrap_or_else(PoisonError::into_inner);
+        trials.iter().find(|(_, of)| of == name).map(|(what, _)| what.clone())
     }
 }
 

@@ -79,7 +79,7 @@ fn a_hundred_machines(promises: &mut Promises) {
     let site = Site::new("hundred", &[AT_ONCE]);
     site.declare(&[("web", 100)], Duration::from_mins(1)).took.expect("a hundred machines are made within a minute");
     site.rest();
-    promises.memory("memory at 100 machines", site.operator.memory(), 26);
+    promises.memory("memory at 100 machines", site.operator.memory(), 25);
     promises.time("a power-off put right, at 100", site.heal_a_power_off(), Duration::from_secs(1));
 }
 
