@@ -137,6 +137,11 @@ pub struct Limits {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i32", range(min = 1, max = 64))]
     pub clones_per_host: Option<u32>,
+    /// Seconds after which others no longer wait for an operation that is still under way. Left out: 1800. It goes on, and is not begun
+    /// a second time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i32", range(min = 1, max = 86400))]
+    pub operation_seconds: Option<u32>,
 }
 
 /// What is made in Kubernetes of what is in a vCenter.

@@ -50,6 +50,8 @@ struct UnderWay<G, K, H> {
     group: G,
     operation: K,
     host: Option<H>,
+    /// Whether others wait for it no more.
+    is_passed_over: bool,
 }
 
 /// What a group waits for.
@@ -122,7 +124,8 @@ impl<G: Ord + Clone, K: Ord + Clone, H: Ord + Clone> Budget<G, K, H> {
         let line = self.lines.get_mut(&group)?;
         let host = line.take_turn(&operation, now)?.host;
         self.drop_if_empty(&group);
-        let under_way = UnderWay { group: group.clone(), operation: operation.clone(), host: host.clone() };
+        let under_way =
+            UnderWay { group: group.clone(), operation: operation.clone(), host: host.clone(), is_passed_over: false };
         self.under_way.insert(now, under_way);
         Some(Admitted { ticket: Ticket(now), group, operation, host })
     }
@@ -131,6 +134,16 @@ impl<G: Ord + Clone, K: Ord + Clone, H: Ord + Clone> Budget<G, K, H> {
     #[allow(clippy::needless_pass_by_value, reason = "a ticket is good for one time")]
     pub fn finished(&mut self, ticket: Ticket) {
         self.under_way.remove(&ticket.0);
+    }
+
+    /// Gives the place of an operation to others, though it is still under way, and says whether it had one.
+    pub fn pass_over(&mut self, ticket: &Ticket) -> bool {
+        self.under_way.get_mut(&ticket.0).is_some_and(|it| !std::mem::replace(&mut it.is_passed_over, true))
+    }
+
+    /// What takes up a place.
+    fn placed(&self) -> impl Iterator<Item = &UnderWay<G, K, H>> {
+        self.under_way.values().filter(|operation| !operation.is_passed_over)
     }
 
     /// Takes out of the queue what a group no longer wants. What is under way goes on.
@@ -178,7 +191,7 @@ impl<G: Ord + Clone, K: Ord + Clone, H: Ord + Clone> Budget<G, K, H> {
 
     /// Of the groups that could do something, the one whose last turn is longest ago, and of that, the first that it can do.
     fn choose(&self) -> Option<(G, K)> {
-        if self.under_way.len() >= self.limits.operations.get() {
+        if self.placed().count() >= self.limits.operations.get() {
             return None;
         }
         let full = self.full_hosts();
@@ -197,7 +210,7 @@ impl<G: Ord + Clone, K: Ord + Clone, H: Ord + Clone> Budget<G, K, H> {
 
     fn full_hosts(&self) -> BTreeSet<&H> {
         let mut clones = BTreeMap::new();
-        for host in self.under_way.values().filter_map(|operation| operation.host.as_ref()) {
+        for host in self.placed().filter_map(|operation| operation.host.as_ref()) {
             *clones.entry(host).or_insert(0) += 1;
         }
         clones.retain(|_, count| *count >= self.limits.clones_per_host.get());

@@ -67,6 +67,8 @@ pub enum NoVCenter {
          scale the group to 0 first"
     )]
     Moved { recorded: String, wanted: String },
+    #[error("the namespace {0:?} has not been read yet: may Drover list and watch namespaces?")]
+    NamespaceNotRead(String),
     #[error("the VCenter {name:?} can't be used: {why}")]
     Unusable { name: String, why: String },
 }

@@ -10,8 +10,10 @@ mod events;
 mod flags;
 mod fleet;
 mod group;
+mod guard;
 mod info;
 mod leadership;
+mod loops;
 mod metrics;
 mod plan;
 mod release;
@@ -128,6 +130,7 @@ fn main() -> ExitCode {
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube=warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    loops::end_at_panics();
     Ok(runtime()?.block_on(run::run(flags))?)
 }
 

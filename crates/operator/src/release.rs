@@ -9,10 +9,12 @@ use std::{
 use drover_api::{VCenter, VmGroup, vmgroup::RELEASE_ANNOTATION};
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
+    api::{Patch, PatchParams},
 };
 use serde::de::DeserializeOwned;
 use serde_json::json;
+
+use crate::guard::readable;
 
 /// Why nothing was released.
 #[derive(Debug, thiserror::Error)]
@@ -30,8 +32,8 @@ pub(crate) enum ReleaseError {
 /// Writes down on all that an incident holds that it may go on.
 pub(crate) async fn release(incident: &str) -> Result<(), ReleaseError> {
     let kube = Client::try_default().await.map_err(ReleaseError::Kubeconfig)?;
-    let vcenters = Api::<VCenter>::all(kube.clone()).list(&ListParams::default()).await?;
-    let groups = Api::<VmGroup>::all(kube.clone()).list(&ListParams::default()).await?;
+    let vcenters: Vec<VCenter> = readable(Api::all(kube.clone())).await?;
+    let groups: Vec<VmGroup> = readable(Api::all(kube.clone())).await?;
     let mut released = 0;
     let names = |group: &VmGroup| group.status.as_ref().and_then(|status| status.incident.as_deref()) == Some(incident);
     let home = |group: &VmGroup| group.status.as_ref().and_then(|status| status.vcenter.clone());

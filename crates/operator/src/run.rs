@@ -1,11 +1,6 @@
 //! The operator itself: it runs until it is told to stop.
 
-use std::{
-    collections::HashSet,
-    fmt::Debug,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, fmt::Debug, sync::Arc, time::Instant};
 
 use drover_api::{HostInfo, MyOwnShell, VCenter, VMInfo, VmGroup};
 use drover_core::{group::Timestamp, reasons::Reason};
@@ -18,12 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, Config, Resource, ResourceExt,
     api::ListParams,
-    core::PartialObjectMeta,
-    runtime::{
-        Controller, WatchStreamExt, controller,
-        reflector::{self, ObjectRef, Store},
-        watcher,
-    },
+    runtime::{Controller, controller, reflector::ObjectRef, watcher},
 };
 use serde::de::DeserializeOwned;
 use tokio::{
@@ -35,13 +25,15 @@ use tracing::{error, info};
 use crate::{
     connection::{BadEnvironment, Connection},
     flags::{Flags, Serve},
-    fleet::{self, Around, DEFAULT, Fleet},
+    fleet::{self, DEFAULT, Fleet, Namespaces},
     group::{self, Context},
+    guard::Guarded,
     info::{self, Infos},
     leadership::{LEASE, Leadership, Loss},
+    loops::Loops,
     metrics::{Metrics, Outcome},
-    serve::{self, Readiness},
-    shelf::{Shelf, received},
+    serve::{self, Readiness, Told},
+    shelf::{Shelf, drive, received, timely},
     shell,
     vcenter::{self, Trigger},
 };
@@ -78,9 +70,14 @@ pub(crate) async fn run(flags: &Flags) -> Result<(), RunError> {
     let environment = Connection::of_environment(flags.insecure)?;
     let environment = environment.map(|it| it.client(Some(metrics.observer(DEFAULT)))).transpose();
     let environment = environment.map_err(BadEnvironment::from)?;
-    if let Serve::At(address) = &flags.metrics_addr {
-        serve::start(address, metrics.clone(), ready.clone()).await?;
-    }
+    let loops = Loops::default();
+    let _server = match &flags.metrics_addr {
+        Serve::At(address) => {
+            let told = Told { metrics: metrics.clone(), ready: ready.clone(), loops: loops.clone() };
+            Some(serve::start(address, told).await?)
+        }
+        Serve::Nowhere => None,
+    };
     let config = Config::infer().await.map_err(|error| RunError::Kubeconfig(kube::Error::InferConfig(error)))?;
     let kube = Client::try_from(config.clone()).map_err(RunError::Kubeconfig)?;
     check_kind::<VmGroup>(&kube).await?;
@@ -89,7 +86,7 @@ pub(crate) async fn run(flags: &Flags) -> Result<(), RunError> {
     check_kind::<MyOwnShell>(&kube).await?;
     let is_any_declared = check_kind::<VCenter>(&kube).await?;
     let cluster = Api::<Namespace>::all(kube.clone()).get("kube-system").await.map_err(RunError::Kubernetes)?;
-    let stand_in = Api::<VCenter>::all(kube.clone()).get_opt(DEFAULT).await.map_err(RunError::Kubernetes)?;
+    let stand_in = Api::<VCenter>::all(kube.clone()).get_metadata_opt(DEFAULT).await.map_err(RunError::Kubernetes)?;
     // That of the environment isn't needed where another has its place, unless that one goes.
     let needed = environment.as_ref().filter(|_| stand_in.is_none());
     match needed {
@@ -112,11 +109,11 @@ pub(crate) async fn run(flags: &Flags) -> Result<(), RunError> {
         move |metrics| metrics.set_leader(claim.holds())
     });
     let (triggers, orders) = mpsc::unbounded_channel();
-    let namespaces = namespaces(&kube, triggers.clone());
-    let fleet = Fleet::new(namespaces, claim.clone(), metrics.clone(), triggers);
+    let (namespaces, _watch) = Namespaces::follow(&kube, &loops, triggers.clone());
+    let fleet = Fleet::new(namespaces, claim.clone(), metrics.clone(), triggers, loops.clone());
     let (infos, writers) = Infos::new();
-    let shells = shell::run(kube.clone(), metrics.clone(), told_to_stop.clone());
-    let context = Arc::new(Context::new(kube, fleet, cluster.uid().unwrap_or_default(), infos));
+    let shells = shell::run(kube.clone(), metrics.clone(), told_to_stop.clone(), &loops);
+    let context = Arc::new(Context::new(kube, fleet, cluster.uid().unwrap_or_default(), infos, loops.clone()));
     let work = work(&context, environment.clone(), orders, writers, metrics, told_to_stop.clone());
     let lead = async {
         claim.acquired().await;
@@ -144,28 +141,6 @@ async fn log_out(environment: Option<&vim25::Client>) {
     }
 }
 
-/// The namespaces that there are. Whom a vCenter serves may change with them.
-fn namespaces(kube: &Client, triggers: mpsc::UnboundedSender<Trigger>) -> Store<PartialObjectMeta<Namespace>> {
-    let (store, writer) = reflector::store();
-    let known: Store<PartialObjectMeta<Namespace>> = store.clone();
-    let told = watcher(Api::<PartialObjectMeta<Namespace>>::all(kube.clone()), watcher::Config::default());
-    let told = told.default_backoff().inspect(move |event| {
-        if let Ok(watcher::Event::Apply(namespace)) = event
-            && let Some(before) = known.get(&ObjectRef::from_obj(namespace))
-            && Around::of(&*before) != Around::of(namespace)
-        {
-            // After a moment, in which the store takes it up. The receiver lives as long as the operator.
-            let triggers = triggers.clone();
-            tokio::spawn(async move {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                let _ = triggers.send(Trigger::All);
-            });
-        }
-    });
-    tokio::spawn(told.reflect(writer).for_each(|_| async {}));
-    store
-}
-
 /// Works until told to stop, and then ends what it has begun.
 async fn work(
     context: &Arc<Context>,
@@ -176,9 +151,9 @@ async fn work(
     told_to_stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) -> Result<(), RunError> {
     let (vcenters, vcenter_writer) = Shelf::new();
-    let others = info::start(context, writers, orders);
+    let (others, _running) = info::start(context, writers, orders);
     context.fleet.muster(&context.kube, environment).await.map_err(RunError::Kubernetes)?;
-    fleet::start(context, &vcenters, vcenter_writer, others.vcenters);
+    let _running = fleet::start(context, &vcenters, vcenter_writer, others.vcenters);
     metrics.at_scrape({
         let context = Arc::clone(context);
         move |metrics| {
@@ -201,12 +176,18 @@ async fn work(
         let mut there = HashSet::new();
         move |event, _| match event {
             watcher::Event::Delete(group) => {
-                context.fleet.retain_groups(|uid| group.metadata.uid.as_deref() != Some(uid));
+                context.fleet.retain_groups(|uid| group.meta().uid.as_deref() != Some(uid));
             }
             watcher::Event::Init => there.clear(),
-            watcher::Event::InitApply(group) => drop(there.insert(group.metadata.uid.clone().unwrap_or_default())),
+            watcher::Event::InitApply(group) => {
+                if let Guarded(Err(unreadable)) = group {
+                    group::cant_be_read(&context, unreadable);
+                }
+                there.insert(group.uid().unwrap_or_default());
+            }
             // Those that went while nobody watched.
             watcher::Event::InitDone => context.fleet.retain_groups(|uid| there.contains(uid)),
+            watcher::Event::Apply(Guarded(Err(unreadable))) => group::cant_be_read(&context, unreadable),
             watcher::Event::Apply(_) => {}
         }
     });
@@ -225,18 +206,17 @@ async fn work(
         })
     });
     info!("drover runs");
-    controller
+    let controller = controller
         // As many as want to: those of a slow vCenter must not hold up the others. Each vCenter has a limit of its own.
         .with_config(controller::Config::default().concurrency(0))
         .reconcile_on(wanted)
         .graceful_shutdown_on(told_to_stop)
         .run(
-            move |group, context| measured(metrics.clone(), group::reconcile(group, context)),
+            move |group, context| measured(metrics.clone(), timely(group::reconcile(group, context))),
             group::on_error,
             Arc::clone(context),
-        )
-        .for_each(|_| async {})
-        .await;
+        );
+    drive(controller, context.loops.pulse("groups")).await;
     Ok(())
 }
 

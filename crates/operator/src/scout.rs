@@ -13,7 +13,7 @@ use drover_api::{VCenter, VMInfo, VmGroup};
 use drover_core::home::{self, NoVCenter};
 use futures::future;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::{Api, Client, Resource, ResourceExt, api::ListParams};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -21,8 +21,10 @@ use tokio::sync::mpsc;
 use crate::{
     connection::{BadEnvironment, Connection},
     fleet::{Around, DEFAULT, Roster, Seat},
+    guard::readable,
     info,
     leadership::Claim,
+    loops::Loops,
     vcenter::{Live, Login},
 };
 
@@ -131,17 +133,15 @@ impl Cluster {
     /// All the groups that there are.
     pub(crate) async fn groups(&self) -> Result<Vec<VmGroup>, kube::Error> {
         let Some(client) = &self.client else { return Ok(Vec::new()) };
-        let found = installed(Api::<VmGroup>::all(client.clone()).list(&ListParams::default()).await)?;
-        Ok(found.map(|found| found.items).unwrap_or_default())
+        Ok(installed(readable(Api::all(client.clone())).await)?.unwrap_or_default())
     }
 
     /// The members that are to go first.
     pub(crate) async fn marked(&self, namespace: &str) -> Result<BTreeSet<String>, kube::Error> {
         let Some(client) = &self.client else { return Ok(BTreeSet::new()) };
-        let infos: Api<VMInfo> = Api::namespaced(client.clone(), namespace);
-        let infos = installed(infos.list(&ListParams::default()).await)?;
-        let infos = infos.into_iter().flat_map(|infos| infos.items);
-        Ok(infos.filter(info::is_marked).map(|info| info.name_any()).collect())
+        let infos: Vec<VMInfo> =
+            installed(readable(Api::namespaced(client.clone(), namespace)).await)?.unwrap_or_default();
+        Ok(infos.iter().filter(|info| info::is_marked(info)).map(ResourceExt::name_any).collect())
     }
 
     /// The Secrets of a namespace.
@@ -157,8 +157,7 @@ impl Cluster {
 
     async fn vcenters(&self) -> Result<Vec<VCenter>, kube::Error> {
         let Some(client) = &self.client else { return Ok(Vec::new()) };
-        let found = installed(Api::<VCenter>::all(client.clone()).list(&ListParams::default()).await)?;
-        Ok(found.map(|found| found.items).unwrap_or_default())
+        Ok(installed(readable(Api::all(client.clone())).await)?.unwrap_or_default())
     }
 }
 
@@ -222,7 +221,7 @@ impl Scout {
         client.session().await.map_err(|error| NoSeat::Away(error.to_string()))?;
         let (triggers, mut orders) = mpsc::unbounded_channel();
         // Nothing is ever changed, so it takes no turn.
-        let live = Live::start(name, client, Login::Declared, None, Claim::always(), triggers);
+        let live = Live::start(name, client, Login::Declared, None, Claim::always(), triggers, &Loops::default());
         let read = async { while !live.is_in_sight() && orders.recv().await.is_some() {} };
         if tokio::time::timeout(PATIENCE, read).await.is_err() {
             return Err(NoSeat::Away(live.away().map(|away| away.why).unwrap_or_default()));

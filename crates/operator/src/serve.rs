@@ -20,10 +20,16 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
 use tracing::{debug, info, warn};
 
-use crate::metrics::{self, Metrics};
+use crate::{
+    loops::{Loops, Running, trial},
+    metrics::{self, Metrics},
+};
 
 /// How long somebody may take to say what he wants.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -63,28 +69,39 @@ impl Readiness {
     }
 }
 
-/// Serves `/metrics`, `/healthz` and `/readyz` for as long as the operator runs.
-pub(crate) async fn start(address: &Address, metrics: Metrics, ready: Readiness) -> Result<(), Unavailable> {
+/// What is told of the operator.
+#[derive(Clone)]
+pub(crate) struct Told {
+    pub metrics: Metrics,
+    pub ready: Readiness,
+    pub loops: Loops,
+}
+
+/// Serves `/metrics`, `/healthz` and `/readyz` until it is dropped.
+pub(crate) async fn start(address: &Address, told: Told) -> Result<Running, Unavailable> {
     let unavailable = |source| Unavailable { address: address.clone(), source };
     let listener = address.bind().await.map_err(unavailable)?;
     info!(address = %listener.local_addr().map_err(unavailable)?, "metrics are served");
-    tokio::spawn(async move {
+    let loops = told.loops.clone();
+    Ok(loops.start("server", |pulse| async move {
+        // Those who ask are answered side by side; nobody answers when this ends.
+        let mut conversations = JoinSet::new();
         loop {
-            match listener.accept().await {
-                Ok((stream, _)) => drop(tokio::spawn(converse(stream, metrics.clone(), ready.clone()))),
+            match pulse.wait(listener.accept()).await {
+                Ok((stream, _)) => drop(conversations.spawn(converse(stream, told.clone()))),
                 Err(error) => {
                     warn!(%error, "a connection for metrics could not be taken");
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             }
+            while conversations.try_join_next().is_some() {}
         }
-    });
-    Ok(())
+    }))
 }
 
-async fn converse(stream: TcpStream, metrics: Metrics, ready: Readiness) {
+async fn converse(stream: TcpStream, told: Told) {
     let answer = service_fn(|request: Request<Incoming>| {
-        let answer = answer(request.method(), request.uri().path(), &metrics, &ready);
+        let answer = answer(request.method(), request.uri().path(), &told);
         async { Ok::<_, Infallible>(answer) }
     });
     // One question a connection: they come seldom, and nobody keeps a connection for nothing.
@@ -95,18 +112,21 @@ async fn converse(stream: TcpStream, metrics: Metrics, ready: Readiness) {
     }
 }
 
-fn answer(method: &Method, path: &str, metrics: &Metrics, ready: &Readiness) -> Response<Full<Bytes>> {
+fn answer(method: &Method, path: &str, told: &Told) -> Response<Full<Bytes>> {
     const PLAIN: &str = "text/plain; charset=utf-8";
+    let still = told.loops.still();
     let (status, format, text) = match path {
+        _ if method == Method::POST && trial::tell(path) => (StatusCode::OK, PLAIN, "ok\n".to_owned()),
         _ if method != Method::GET && method != Method::HEAD => {
             (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_owned())
         }
-        "/metrics" => match metrics.scrape() {
+        "/metrics" => match told.metrics.scrape() {
             Ok(text) => (StatusCode::OK, metrics::FORMAT, text),
             Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, PLAIN, format!("{error}\n")),
         },
-        "/healthz" => (StatusCode::OK, PLAIN, "ok\n".to_owned()),
-        "/readyz" if ready.get() => (StatusCode::OK, PLAIN, "ok\n".to_owned()),
+        "/healthz" if still.is_empty() => (StatusCode::OK, PLAIN, "ok\n".to_owned()),
+        "/healthz" => (StatusCode::INTERNAL_SERVER_ERROR, PLAIN, format!("{}\n", still.join("; "))),
+        "/readyz" if told.ready.get() => (StatusCode::OK, PLAIN, "ok\n".to_owned()),
         "/readyz" => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, "starting\n".to_owned()),
         _ => (StatusCode::NOT_FOUND, PLAIN, "there are /metrics, /healthz and /readyz\n".to_owned()),
     };
@@ -166,11 +186,11 @@ mod tests {
 
     #[test]
     fn it_is_well_from_the_start_and_ready_when_it_says_so() {
-        let (metrics, ready) = (Metrics::new(), Readiness::default());
-        let status = |method: Method, path| answer(&method, path, &metrics, &ready).status().as_u16();
+        let told = Told { metrics: Metrics::new(), ready: Readiness::default(), loops: Loops::default() };
+        let status = |method: Method, path| answer(&method, path, &told).status().as_u16();
         assert_eq!(status(Method::GET, "/healthz"), 200);
         assert_eq!(status(Method::GET, "/readyz"), 503);
-        ready.set();
+        told.ready.set();
         assert_eq!(status(Method::GET, "/readyz"), 200);
         assert_eq!(status(Method::HEAD, "/metrics"), 200);
         assert_eq!(status(Method::POST, "/metrics"), 405);
@@ -181,7 +201,8 @@ mod tests {
     async fn a_port_in_use_is_said_in_one_line_with_what_to_do() {
         let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address: Address = taken.local_addr().unwrap().to_string().parse().unwrap();
-        let refused = start(&address, Metrics::new(), Readiness::default()).await.unwrap_err().to_string();
+        let told = Told { metrics: Metrics::new(), ready: Readiness::default(), loops: Loops::default() };
+        let refused = start(&address, told).await.unwrap_err().to_string();
         assert!(refused.starts_with(&format!("--metrics-addr: {address} can't be listened on: ")), "{refused}");
         assert!(refused.ends_with("choose another, or 0 for none") && refused.lines().count() == 1, "{refused}");
     }

@@ -1,6 +1,7 @@
 //! One watch on all objects of a kind, and the controllers that live on it.
 
 use std::{
+    collections::HashMap,
     fmt::Debug,
     sync::{
         Arc,
@@ -9,27 +10,40 @@ use std::{
     time::Duration,
 };
 
-use futures::{Stream, StreamExt, stream};
+use futures::{Stream, StreamExt, future, stream};
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Client, Resource,
+    api::ObjectMeta,
     runtime::{
         Controller, WatchStreamExt,
         controller::{self, Action as Requeue},
         reflector::{self, ObjectRef, Store, store::Writer},
-        watcher,
+        watcher::{self, Event, watcher},
     },
 };
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    time::{error::Elapsed, timeout},
+};
 use tracing::warn;
 
-use crate::group::Context;
+use crate::{
+    group::Context,
+    guard::{Guarded, Unreadable},
+    loops::{Pulse, Running},
+};
+
+/// How long a reconcile may take.
+const LONGEST: Duration = Duration::from_mins(2);
 
 /// Why a reconcile failed: the API server didn't answer as it should. It is tried again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("the API server: {0}")]
     Kube(#[from] kube::Error),
+    #[error("it took too long")]
+    Late(#[from] Elapsed),
 }
 
 /// A store of all objects of a kind, and whether all that there was at first is in it.
@@ -54,28 +68,47 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Shelf<K> {
         self.store.state().into_iter()
     }
 
-    /// The watch that fills it. `notice` sees each event before the store does.
+    /// The watch that fills it, for those that nobody else tells of what can't be read. `notice` sees each event before the store does.
     pub(crate) fn watch(
         &self,
         kube: &Client,
         writer: Writer<K>,
-        mut notice: impl FnMut(&watcher::Event<K>, &Store<K>) + Send + 'static,
+        mut notice: impl FnMut(&Event<Guarded<K>>, &Store<K>) + Send + 'static,
     ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + 'static
     where
         K: Debug + DeserializeOwned + Send + Sync,
     {
-        let events = watcher(Api::all(kube.clone()), watcher::Config::default()).default_backoff();
-        // Who wrote what takes up more memory than what was written.
-        let events = events.modify(|object: &mut K| object.managed_fields_mut().clear());
-        let store = self.store.clone();
-        let noticed = events.inspect(move |event| {
-            if let Ok(event) = event {
-                notice(event, &store);
+        let (client, mut told) = (kube.clone(), HashMap::new());
+        self.follow(kube, writer, move |event, store| {
+            if let Event::Apply(object) | Event::InitApply(object) = event {
+                tell(object, &mut told, &client);
             }
+            notice(event, store);
+        })
+    }
+
+    /// The watch that fills it. What can't be read isn't in the store.
+    pub(crate) fn follow(
+        &self,
+        kube: &Client,
+        writer: Writer<K>,
+        mut notice: impl FnMut(&Event<Guarded<K>>, &Store<K>) + Send + 'static,
+    ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + 'static
+    where
+        K: Debug + DeserializeOwned + Send + Sync,
+    {
+        let store = self.store.clone();
+        let events = watcher(Api::all(kube.clone()), watcher::Config::default()).default_backoff();
+        let events = events.filter_map(move |event| {
+            let event = event.map(|event| {
+                notice(&event, &store);
+                readable(event, &store)
+            });
+            future::ready(event.transpose())
         });
         let is_filled = Arc::clone(&self.is_filled);
-        let stored = noticed.reflect(writer).inspect(move |event| {
-            if let Ok(watcher::Event::InitDone) = event {
+        let stored = events.reflect(writer).inspect(move |event| {
+            if let Ok(Event::InitDone) = event {
                 is_filled.store(true, Ordering::Release);
             }
         });
@@ -83,21 +116,95 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Shelf<K> {
     }
 }
 
+/// What there is of a kind, and what becomes of it, for as long as the operator runs: a watch that fails is logged, and begins anew.
+pub(crate) fn told<K>(api: Api<K>, config: watcher::Config) -> impl Stream<Item = Event<K>> + Send + 'static
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let events = watcher(api, config).default_backoff();
+    events.filter_map(|event| future::ready(event.inspect_err(|error| warn_of_watch(&K::kind(&()), error)).ok()))
+}
+
+fn warn_of_watch(of: &str, error: &impl std::error::Error) {
+    warn!(of, %error, "a watch failed, and begins anew");
+}
+
+/// Tells of an object that it can't be read, once for each reason.
+fn tell<K>(object: &Guarded<K>, told: &mut HashMap<String, String>, kube: &Client)
+where
+    K: Resource<DynamicType = ()>,
+{
+    let uid = object.meta().uid.clone().unwrap_or_default();
+    let Err(unreadable) = &object.0 else {
+        told.remove(&uid);
+        return;
+    };
+    if told.insert(uid, unreadable.why.clone()).as_ref() != Some(&unreadable.why) {
+        let (namespace, name) = (object.meta().namespace.as_deref(), object.meta().name.as_deref());
+        warn!(kind = %K::kind(&()), namespace, name, error = %unreadable, "an object can't be read");
+        unreadable.tell::<K>(kube);
+    }
+}
+
+/// What an event is to those who know only what can be read: one that can be read no more is gone from there.
+fn readable<K>(event: Event<Guarded<K>>, store: &Store<K>) -> Option<Event<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    Some(match event {
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+        Event::InitApply(object) => Event::InitApply(object.0.ok()?),
+        Event::Apply(Guarded(Ok(object))) => Event::Apply(object),
+        Event::Delete(Guarded(Ok(object))) => Event::Delete(object),
+        Event::Apply(Guarded(Err(unreadable))) | Event::Delete(Guarded(Err(unreadable))) => {
+            let Unreadable { metadata: ObjectMeta { name, namespace, .. }, .. } = unreadable;
+            let mut key = ObjectRef::new(&name.unwrap_or_default());
+            key.namespace = namespace;
+            Event::Delete((*store.get(&key)?).clone())
+        }
+    })
+}
+
 /// Runs a controller for as long as the operator runs.
 pub(crate) fn run<K, F>(
     controller: Controller<K>,
     orders: mpsc::UnboundedReceiver<ObjectRef<K>>,
-    reconcile: impl FnMut(Arc<K>, Arc<Context>) -> F + Send + 'static,
+    mut reconcile: impl FnMut(Arc<K>, Arc<Context>) -> F + Send + 'static,
     context: &Arc<Context>,
-) where
+    name: &str,
+) -> Running
+where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     F: Future<Output = Result<Requeue, Error>> + Send + 'static,
 {
     let controller = controller
         .with_config(controller::Config::default().concurrency(16))
         .reconcile_on(received(orders))
-        .run(reconcile, on_error, Arc::clone(context));
-    tokio::spawn(controller.for_each(|_| async {}));
+        .run(move |object, context| timely(reconcile(object, context)), on_error, Arc::clone(context));
+    context.loops.start(name, |pulse| drive(controller, pulse))
+}
+
+/// Has a controller run, and says that it does.
+pub(crate) async fn drive<T, E, Q>(controller: impl Stream<Item = Result<T, controller::Error<E, Q>>>, pulse: Pulse)
+where
+    E: std::error::Error + 'static,
+    Q: std::error::Error + 'static,
+{
+    let mut controller = std::pin::pin!(controller);
+    while let Some(outcome) = pulse.wait(controller.next()).await {
+        match outcome {
+            Err(controller::Error::QueueError(error)) => warn_of_watch(pulse.name(), &error),
+            Err(error @ controller::Error::RunnerError(_)) => warn!(of = pulse.name(), %error, "a controller failed"),
+            // A reconcile that failed is told of where it is tried again, and what was to be reconciled may have gone meanwhile.
+            _ => {}
+        }
+    }
+}
+
+/// A reconcile, which takes its place among others for so long and no longer. What it has begun by then is found by the next.
+pub(crate) async fn timely<T, E: From<Elapsed>>(reconcile: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    timeout(LONGEST, reconcile).await?
 }
 
 /// What is received, as a stream.

@@ -24,14 +24,16 @@ use kube::{
         watcher,
     },
 };
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::{DEFAULT, Fleet, Known, report, roster::Declared};
 use crate::{
     connection::{BadDeclaration, Connection},
     group::{self, Context},
+    guard::Guarded,
     info,
+    loops::Running,
     shelf::{self, Error, Shelf},
     vcenter::{Live, Trigger, rights, whereabouts::Concerned},
 };
@@ -46,7 +48,7 @@ const MOMENT: Duration = Duration::from_secs(1);
 pub(super) struct Keeping {
     secret: SecretReference,
     seen: Arc<Mutex<Option<Seen>>>,
-    watch: JoinHandle<()>,
+    _watch: Running,
     state: State,
 }
 
@@ -82,7 +84,6 @@ impl Keeping {
 
 impl Drop for Keeping {
     fn drop(&mut self) {
-        self.watch.abort();
         self.set_state(State::Waiting);
     }
 }
@@ -93,20 +94,26 @@ pub(crate) fn start(
     shelf: &Shelf<VCenter>,
     writer: Writer<VCenter>,
     orders: mpsc::UnboundedReceiver<ObjectRef<VCenter>>,
-) {
+) -> Running {
     let mut there = BTreeSet::new();
     let told = shelf.watch(&context.kube, writer, {
         let context = Arc::clone(context);
         move |event, _| match event {
             watcher::Event::Delete(vcenter) => context.fleet.retain(|name| name != vcenter.name_any()),
             watcher::Event::Init => there.clear(),
-            watcher::Event::InitApply(vcenter) => drop(there.insert(vcenter.name_any())),
+            watcher::Event::InitApply(vcenter) => {
+                if let Guarded(Err(unreadable)) = vcenter {
+                    context.fleet.known().roster.note_unreadable(unreadable);
+                }
+                there.insert(vcenter.name_any());
+            }
             // Those that went while nobody watched.
             watcher::Event::InitDone => context.fleet.retain(|name| there.contains(name)),
+            watcher::Event::Apply(Guarded(Err(unreadable))) => context.fleet.known().roster.note_unreadable(unreadable),
             watcher::Event::Apply(_) => {}
         }
     });
-    shelf::run(Controller::for_stream(told, shelf.store.clone()), orders, reconcile, context);
+    shelf::run(Controller::for_stream(told, shelf.store.clone()), orders, reconcile, context, "vcenters")
 }
 
 /// Follows a vCenter as it is declared.
@@ -114,12 +121,13 @@ async fn reconcile(vcenter: Arc<VCenter>, context: Arc<Context>) -> Result<Reque
     let outlook = context.fleet.tend(&vcenter, &context.kube);
     let Some(outlook) = outlook else { return Ok(Requeue::await_change()) };
     if let Ok(live) = &outlook {
-        live.works().set_limits(limits(vcenter.spec.limits));
+        let (limits, patience) = limits(vcenter.spec.limits);
+        live.works().set_limits(limits, patience);
         let released = vcenter.annotations().get(RELEASE_ANNOTATION).map(String::as_str).unwrap_or_default();
         live.set_released(
             released.split(',').map(|incident| incident.trim().to_owned()).filter(|it| !it.is_empty()).collect(),
         );
-        group::start_what_may(live);
+        live.turn_queue();
         if live.away().is_none() && !live.is_in_sight() && vcenter.status.is_some() {
             // It is being read, and in a moment there is something to say of it.
             return Ok(Requeue::requeue(MOMENT));
@@ -151,16 +159,18 @@ async fn check_rights(live: &Arc<Live>, vcenter: &VCenter) {
     }
 }
 
-fn limits(declared: DeclaredLimits) -> Limits {
+fn limits(declared: DeclaredLimits) -> (Limits, Duration) {
     let usual = Limits::default();
     // No more than a vCenter bears, though an older definition may have let more in.
     let or = |number: Option<u32>, most: u32, usual| {
         number.and_then(|number| NonZeroUsize::new(usize::try_from(number.min(most)).ok()?)).unwrap_or(usual)
     };
-    Limits {
+    let limits = Limits {
         operations: or(declared.operations, 640, usual.operations),
         clones_per_host: or(declared.clones_per_host, 64, usual.clones_per_host),
-    }
+    };
+    let patience = declared.operation_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    (limits, patience.unwrap_or(group::PATIENCE))
 }
 
 impl Fleet {
@@ -226,10 +236,13 @@ impl Fleet {
         let told = watcher::watch_object(secrets, &secret.name).default_backoff();
         let watch = {
             let (seen, name, triggers) = (Arc::clone(&seen), name.to_owned(), self.triggers.clone());
-            async move {
+            self.loops.start(format!("secret of {name}"), |pulse| async move {
                 let mut told = std::pin::pin!(told.into_stream());
-                while let Some(news) = told.next().await {
-                    let news: Seen = news.map_err(|error| error.to_string());
+                while let Some(news) = pulse.wait(told.next()).await {
+                    let news: Seen = news.map_err(|error| {
+                        warn!(vcenter = %name, %error, "the Secret's watch failed, and begins anew");
+                        error.to_string()
+                    });
                     {
                         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
                         // A watch that breaks off says nothing about the Secret: what was seen last holds.
@@ -240,9 +253,9 @@ impl Fleet {
                     // The receiver lives as long as the operator.
                     let _ = triggers.send(Trigger::Infos(name.clone(), Concerned::default()));
                 }
-            }
+            })
         };
-        Keeping { secret: secret.clone(), seen, watch: tokio::spawn(watch), state }
+        Keeping { secret: secret.clone(), seen, _watch: watch, state }
     }
 
     /// Stops to follow those that are declared no more.

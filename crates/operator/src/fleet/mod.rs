@@ -1,6 +1,7 @@
 //! All the vCenters, and which of them serves whom.
 
 mod keep;
+mod namespaces;
 mod report;
 mod roster;
 
@@ -16,19 +17,21 @@ use std::{
 use drover_api::{VCenter, VmGroup, vmgroup::Placement};
 use drover_core::home::{self, Home, NoVCenter, Recorded};
 use futures::future;
-use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, ResourceExt, api::ListParams, core::PartialObjectMeta, runtime::reflector::Store};
+use kube::{Api, Client, ResourceExt};
 use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     connection::Connection,
     group::is_kept_of,
+    guard,
     leadership::Claim,
+    loops::Loops,
     metrics::Metrics,
     vcenter::{Live, Login, Trigger},
 };
 use keep::Keeping;
 pub(crate) use keep::start;
+pub(crate) use namespaces::Namespaces;
 pub(crate) use roster::{Around, Roster};
 
 /// The name of the vCenter that the environment gives, unless a VCenter has it.
@@ -44,10 +47,11 @@ pub(crate) struct Fleet {
     known: Mutex<Known>,
     /// Whether all vCenters have been taken up that there are at the start.
     is_mustered: AtomicBool,
-    namespaces: Store<PartialObjectMeta<Namespace>>,
+    namespaces: Arc<Namespaces>,
     claim: Claim,
     metrics: Metrics,
     triggers: mpsc::UnboundedSender<Trigger>,
+    loops: Loops,
 }
 
 #[derive(Default)]
@@ -78,25 +82,33 @@ pub(crate) enum Housing {
 
 impl Fleet {
     pub(crate) fn new(
-        namespaces: Store<PartialObjectMeta<Namespace>>,
+        namespaces: Arc<Namespaces>,
         claim: Claim,
         metrics: Metrics,
         triggers: mpsc::UnboundedSender<Trigger>,
+        loops: Loops,
     ) -> Self {
-        Self { known: Mutex::default(), is_mustered: AtomicBool::new(false), namespaces, claim, metrics, triggers }
+        let is_mustered = AtomicBool::new(false);
+        Self { known: Mutex::default(), is_mustered, namespaces, claim, metrics, triggers, loops }
     }
 
     /// Takes up all the vCenters that there are, before anybody asks for one: that which the environment names, and those that
     /// are declared.
     pub(crate) async fn muster(&self, kube: &Client, environment: Option<vim25::Client>) -> Result<(), kube::Error> {
         // Whom a vCenter serves is a matter of namespaces. Should their watch never begin, this is not the place to say so.
-        let _ = timeout(PATIENCE, self.namespaces.wait_until_ready()).await;
-        let declared = Api::<VCenter>::all(kube.clone()).list(&ListParams::default()).await?;
+        let began = Instant::now();
+        while !self.namespaces.are_read() && began.elapsed() < PATIENCE {
+            tokio::time::sleep(MOMENT).await;
+        }
+        let (declared, unreadable) = guard::list::<VCenter>(Api::all(kube.clone())).await?;
         {
             let mut known = self.known();
-            for vcenter in &declared.items {
+            for vcenter in &declared {
                 // What is wrong with it, its own status says.
                 known.roster.declare(&vcenter.name_any(), &vcenter.spec);
+            }
+            for unreadable in &unreadable {
+                known.roster.note_unreadable(unreadable);
             }
             if let Some(client) = environment {
                 known.environment = Some((client, None));
@@ -107,7 +119,7 @@ impl Fleet {
             }
         }
         let began = Instant::now();
-        for vcenter in &declared.items {
+        for vcenter in &declared {
             while self.tend(vcenter, kube).is_none() && began.elapsed() < PATIENCE {
                 tokio::time::sleep(MOMENT).await;
             }
@@ -130,21 +142,25 @@ impl Fleet {
                 None,
                 self.claim.clone(),
                 self.triggers.clone(),
+                &self.loops,
             ));
         }
     }
 
     /// The vCenter for an object in a namespace, whose spec may name one.
     pub(crate) fn choose(&self, namespace: &str, named: Option<&str>) -> Result<Seat, NoVCenter> {
-        let around = self.around(namespace);
+        let around = self.around(namespace)?;
         let known = self.known();
+        if named.is_none() {
+            known.roster.is_readable()?;
+        }
         let name = home::choose(&known.roster.candidates(&around), around.names(named))?.to_owned();
         known.seat(&name)
     }
 
     /// Where a group is at home.
     pub(crate) fn house(&self, group: &VmGroup, cluster: &str) -> Result<Housing, NoVCenter> {
-        let around = self.around(&group.namespace().unwrap_or_default());
+        let around = self.around(&group.namespace().unwrap_or_default())?;
         let known = self.known();
         let status = group.status.clone().unwrap_or_default();
         let live = status.vcenter.as_deref().and_then(|name| known.seat(name).ok()).map(|seat| seat.live);
@@ -161,7 +177,11 @@ impl Fleet {
         let spec = group.spec.vcenter.as_deref().filter(|_| group.metadata.deletion_timestamp.is_none());
         match home::home(&known.roster.candidates(&around), around.names(spec), recorded, has_members)? {
             Home::At(name) => known.seat(&name).map(Housing::Here),
-            Home::Settle(name) => known.seat(&name).map(|_| Housing::Settle(name)),
+            Home::Settle(name) => {
+                // One that can't be read may be the one that the group is for.
+                known.roster.is_readable()?;
+                known.seat(&name).map(|_| Housing::Settle(name))
+            }
             Home::Leave(name) => known.seat(&name).map(Housing::Leave),
         }
     }
@@ -200,9 +220,13 @@ impl Fleet {
         future::join_all(self.lives().iter().map(|live| live.leave())).await;
     }
 
-    fn around(&self, namespace: &str) -> Around {
-        let key = kube::runtime::reflector::ObjectRef::new(namespace);
-        self.namespaces.get(&key).map(|namespace| Around::of(&*namespace)).unwrap_or_default()
+    /// Whether the namespaces are only just being read.
+    pub(crate) fn is_new(&self) -> bool {
+        self.namespaces.are_new()
+    }
+
+    fn around(&self, namespace: &str) -> Result<Around, NoVCenter> {
+        self.namespaces.around(namespace).ok_or_else(|| NoVCenter::NamespaceNotRead(namespace.to_owned()))
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -211,7 +235,8 @@ impl Fleet {
 
     fn connect(&self, name: &str, connection: &Connection, instance: Option<String>) -> Result<Arc<Live>, String> {
         let client = connection.client(Some(self.metrics.observer(name))).map_err(|bad| format!("spec.tls: {bad}"))?;
-        Ok(Live::start(name, client, Login::Declared, instance, self.claim.clone(), self.triggers.clone()))
+        let (claim, triggers) = (self.claim.clone(), self.triggers.clone());
+        Ok(Live::start(name, client, Login::Declared, instance, claim, triggers, &self.loops))
     }
 }
 

@@ -3,18 +3,21 @@
 use std::collections::BTreeMap;
 
 use drover_api::{VCenterSpec, vcenter::NAMESPACE_ANNOTATION, vmgroup::Placement};
-use drover_core::home::{Candidate, Names, Serves, Standing};
+use drover_core::home::{Candidate, Names, NoVCenter, Serves, Standing};
 use kube::{
     ResourceExt,
     core::{Selector, SelectorExt},
 };
 
 use super::DEFAULT;
+use crate::guard::Unreadable;
 
 /// The vCenters that there are, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     listed: BTreeMap<String, Listed>,
+    /// Those that can't be read, and why.
+    unreadable: BTreeMap<String, String>,
     environment: bool,
 }
 
@@ -61,13 +64,28 @@ impl Roster {
             is_default: spec.default,
             defaults: spec.defaults.clone(),
         };
-        let is_news = self.listed.get(name) != Some(&listed);
+        let is_news = self.unreadable.remove(name).is_some() | (self.listed.get(name) != Some(&listed));
         self.listed.insert(name.to_owned(), listed);
         Declared { is_news, problem: selector.err().map(|error| format!("spec.namespaces: {error}")) }
     }
 
     pub(crate) fn dismiss(&mut self, name: &str) {
         self.listed.remove(name);
+        self.unreadable.remove(name);
+    }
+
+    /// Takes up that a VCenter can't be read. One that could be stays as it was.
+    pub(crate) fn note_unreadable(&mut self, unreadable: &Unreadable) {
+        let name = unreadable.metadata.name.clone().unwrap_or_default();
+        if !self.listed.contains_key(&name) {
+            self.unreadable.insert(name, unreadable.why.clone());
+        }
+    }
+
+    /// Whether all can be read. Where one can't, nobody knows whom it serves, and whether it is the default.
+    pub(crate) fn is_readable(&self) -> Result<(), NoVCenter> {
+        let Some((name, why)) = self.unreadable.first_key_value() else { return Ok(()) };
+        Err(NoVCenter::Unusable { name: name.clone(), why: format!("it can't be read: {why}") })
     }
 
     pub(crate) fn set_environment(&mut self) {

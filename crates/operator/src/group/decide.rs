@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use drover_api::{VmGroup, vmgroup::RELEASE_ANNOTATION};
 use drover_core::{
-    Action, Trouble,
+    Action, Plan, Trouble,
     brake::{Incident, Toll, is_of_outdated},
     group::{Desired, MachineId, Observed, Timestamp},
     names, plan,
@@ -22,7 +22,10 @@ use super::{
     view::{self, View},
     works::Works,
 };
-use crate::vcenter::Trigger;
+use crate::{
+    loops::{attempt, trial},
+    vcenter::Trigger,
+};
 
 /// What a decision leads to.
 pub(super) enum Next {
@@ -73,7 +76,13 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
     observed.is_stopped = incident.is_some();
     let memory = &mut works.group(&desired.uid).memory;
     let conflict = view.conflict().filter(|_| desired.deletion.is_none());
-    let mut plan = plan(desired, &observed, now);
+    let mut plan = match planned(desired, &observed, now) {
+        Ok(plan) => plan,
+        Err(bug) => {
+            works.withdraw(&desired.uid);
+            return Next::Stuck(bug);
+        }
+    };
     if conflict.is_some() {
         plan.actions.clear();
         plan.settled = false;
@@ -135,6 +144,19 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         is_blind: false,
         instance: None,
     }))
+}
+
+/// Plans. It changes nothing, so a plan that panics harms no group but its own.
+fn planned(desired: &Desired, observed: &Observed, now: Timestamp) -> Result<Plan, Trouble> {
+    let planned = attempt(|| {
+        trial::point(&format!("plan of {}/{}", desired.namespace, desired.name));
+        plan(desired, observed, now)
+    });
+    planned.map_err(|bug| {
+        Trouble::Invalid(format!(
+            "nothing is done for this group, because Drover has a bug ({bug}): please report it with the group's manifest"
+        ))
+    })
 }
 
 /// Says whether everything that makes or destroys has to stop: for this group, or for all of its vCenter.

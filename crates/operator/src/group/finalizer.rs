@@ -3,7 +3,7 @@
 use drover_api::VmGroup;
 use kube::{
     Api, ResourceExt,
-    api::{Patch, PatchParams},
+    api::{ObjectMeta, Patch, PatchParams},
 };
 use serde_json::json;
 
@@ -17,21 +17,22 @@ pub(super) fn is_on(group: &VmGroup) -> bool {
 }
 
 /// Puts it on a group, and says whether that was done: not if the group has changed meanwhile.
-pub(super) async fn put_on(groups: &Api<VmGroup>, group: &VmGroup) -> Result<bool, Error> {
+pub(super) async fn put_on(groups: &Api<VmGroup>, group: &ObjectMeta) -> Result<bool, Error> {
     set(groups, group, |finalizers| finalizers.push(FINALIZER.to_owned())).await
 }
 
 /// Takes it off a group, which is gone then, and says whether that was done.
-pub(super) async fn take_off(groups: &Api<VmGroup>, group: &VmGroup) -> Result<bool, Error> {
+pub(super) async fn take_off(groups: &Api<VmGroup>, group: &ObjectMeta) -> Result<bool, Error> {
     set(groups, group, |finalizers| finalizers.retain(|finalizer| finalizer != FINALIZER)).await
 }
 
-async fn set(groups: &Api<VmGroup>, group: &VmGroup, change: impl FnOnce(&mut Vec<String>)) -> Result<bool, Error> {
-    let mut finalizers = group.finalizers().to_vec();
+async fn set(groups: &Api<VmGroup>, group: &ObjectMeta, change: impl FnOnce(&mut Vec<String>)) -> Result<bool, Error> {
+    let mut finalizers = group.finalizers.clone().unwrap_or_default();
     change(&mut finalizers);
     // With the version it was read at, so that nobody else's finalizer is lost.
-    let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": group.resource_version()}});
-    match groups.patch(&group.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+    let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": group.resource_version}});
+    let name = group.name.as_deref().unwrap_or_default();
+    match groups.patch_metadata(name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Ok(_) => Ok(true),
         // One that is gone has none.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),

@@ -20,7 +20,7 @@ use std::{sync::Arc, time::Duration};
 use drover_api::{VmGroup, VmGroupSpec, VmGroupStatus};
 use drover_core::{
     Counts, Plan, Trouble,
-    group::{DeletionPolicy, Desired, Folder, Observed},
+    group::{DeletionPolicy, Desired, Folder, Observed, Timestamp},
     home::NoVCenter,
 };
 use kube::{Api, Client, ResourceExt, runtime::controller::Action as Requeue};
@@ -30,7 +30,9 @@ use vim25::LookupError;
 use crate::{
     events,
     fleet::{Fleet, Housing, Seat},
+    guard::Unreadable,
     info::Infos,
+    loops::Loops,
     vcenter::Live,
 };
 use decide::{Next, decide};
@@ -42,7 +44,7 @@ use record::Outcome;
 pub(crate) use record::is_kept_of;
 pub(crate) use source::Unusable;
 pub(crate) use survey::{Finding, survey};
-pub(crate) use works::{Works, start_what_may};
+pub(crate) use works::{PATIENCE, Works, serve_queue};
 
 /// On a group that is being deleted: whatever is left of it in vCenter stays there.
 const ABANDON: &str = "vm.codeconnect.vmworld.com/abandon";
@@ -58,12 +60,13 @@ pub(crate) struct Context {
     /// The id of this Kubernetes cluster: its `kube-system` namespace's UID.
     pub cluster: String,
     pub infos: Infos,
+    pub loops: Loops,
     diaries: Diaries,
 }
 
 impl Context {
-    pub(crate) fn new(kube: Client, fleet: Fleet, cluster: String, infos: Infos) -> Self {
-        Self { kube, fleet, cluster, infos, diaries: Diaries::default() }
+    pub(crate) fn new(kube: Client, fleet: Fleet, cluster: String, infos: Infos, loops: Loops) -> Self {
+        Self { kube, fleet, cluster, infos, loops, diaries: Diaries::default() }
     }
 }
 
@@ -76,6 +79,8 @@ pub(crate) enum Error {
         "the kind VmGroup is older than this operator, and drops its record: drover crds | kubectl apply --server-side -f -"
     )]
     OldKind,
+    #[error("it took too long")]
+    Late(#[from] tokio::time::error::Elapsed),
 }
 
 /// Brings one group closer to what it declares.
@@ -83,7 +88,7 @@ pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Res
     let groups: Api<VmGroup> = Api::namespaced(context.kube.clone(), &group.namespace().unwrap_or_default());
     let is_deleted = group.metadata.deletion_timestamp.is_some();
     if !finalizer::is_on(&group) {
-        let is_done = is_deleted || finalizer::put_on(&groups, &group).await?;
+        let is_done = is_deleted || finalizer::put_on(&groups, &group.metadata).await?;
         return Ok(if is_done { Requeue::await_change() } else { Requeue::requeue(CONFLICT) });
     }
     if is_deleted && is_abandoned(&group) {
@@ -117,6 +122,7 @@ pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Res
         }
         // It was never at home anywhere, so nothing is left of it.
         Err(_) if desired.deletion.is_some() && was_nowhere(&group) => over(),
+        Err(NoVCenter::NamespaceNotRead(_)) if context.fleet.is_new() || is_new(&group) => blind(),
         Err(none) => stuck(homeless(none), RESYNC),
     };
     if turn.observed.is_none() {
@@ -150,13 +156,35 @@ pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Res
 
 /// Lets a group go that is being deleted: nothing is left to be done for it, or nothing is to be done any more.
 async fn let_go(context: &Context, groups: &Api<VmGroup>, group: &VmGroup) -> Result<Requeue, Error> {
-    if !finalizer::take_off(groups, group).await? {
+    if !finalizer::take_off(groups, &group.metadata).await? {
         return Ok(Requeue::requeue(CONFLICT));
     }
     info!(group = %group.name_any(), "the group's end is reached");
     context.diaries.forget(&group.uid().unwrap_or_default());
     context.fleet.forget(group);
     Ok(Requeue::await_change())
+}
+
+/// A group can't be read, so nobody knows what it wants: nothing is begun for it. If it is being deleted, it can be given up.
+pub(crate) fn cant_be_read(context: &Arc<Context>, group: &Unreadable) {
+    context.fleet.withdraw(group.metadata.uid.as_deref().unwrap_or_default());
+    let is_given_up =
+        group.metadata.annotations.as_ref().and_then(|all| all.get(ABANDON)).is_some_and(|it| it == "true");
+    if is_given_up && group.metadata.deletion_timestamp.is_some() {
+        let (context, metadata) = (Arc::clone(context), group.metadata.clone());
+        tokio::spawn(async move {
+            let groups = Api::namespaced(context.kube.clone(), metadata.namespace.as_deref().unwrap_or_default());
+            if let Err(error) = finalizer::take_off(&groups, &metadata).await {
+                warn!(group = metadata.name, %error, "the group can't be let go");
+            }
+        });
+    }
+}
+
+/// Whether a group was made a moment ago.
+fn is_new(group: &VmGroup) -> bool {
+    let made = group.metadata.creation_timestamp.as_ref();
+    made.is_some_and(|made| Timestamp::now().duration_since(made.0).as_secs() < 5)
 }
 
 /// The user gives up what is in vCenter: its machines stay, and nobody looks after them.
@@ -294,7 +322,7 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<
                     turn.trouble = trouble_of(&unusable);
                     turn.wake = turn.wake.min(look_again(&unusable));
                 }
-                works::start_what_may(site.live);
+                site.live.turn_queue();
                 return Ok(*turn);
             }
         }

@@ -3,8 +3,8 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     hash::{BuildHasher, RandomState},
-    sync::Arc,
-    time::Duration,
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
 };
 
 use drover_api::vmgroup::Placement;
@@ -18,6 +18,7 @@ use drover_core::{
     names::Slot,
     placement::{self, Candidate},
 };
+use tokio::time::sleep;
 use tracing::{info, warn};
 use vim25::{Error, ManagedObject, ManagedObjectReference, refs::HostSystemRef};
 
@@ -27,10 +28,18 @@ use super::{
     source::Found,
     view,
 };
-use crate::vcenter::{
-    Live, Trigger,
-    mirror::{Consequences, Ended, GroupKey, Mirror},
+use crate::{
+    loops::Pulse,
+    vcenter::{
+        Live, Trigger,
+        mirror::{Consequences, Ended, GroupKey, Mirror},
+    },
 };
+
+/// How long an operation keeps its place before others, unless its VCenter says otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(30);
+/// How often it is looked for operations that take very long.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// Everything that is queued and under way in one vCenter, by the groups' UIDs.
 #[derive(Debug)]
@@ -45,6 +54,8 @@ pub(crate) struct Works {
     failing: Backoff<ManagedObjectReference>,
     /// Whether something was refused for want of a privilege.
     is_refused: bool,
+    /// How long an operation keeps its place before others.
+    patience: Duration,
 }
 
 /// What is known of a group. All of it may be lost.
@@ -66,6 +77,7 @@ struct Errand {
     scene: Arc<Scene>,
     /// The host that a clone goes to.
     host: Option<HostSystemRef>,
+    began: Instant,
 }
 
 impl Default for Works {
@@ -79,6 +91,7 @@ impl Default for Works {
             incident: None,
             failing: Backoff::new(placement::AVOIDED),
             is_refused: false,
+            patience: PATIENCE,
         }
     }
 }
@@ -226,8 +239,20 @@ impl Works {
     }
 
     /// Sets how much may be done at once.
-    pub(crate) fn set_limits(&mut self, limits: Limits) {
+    pub(crate) fn set_limits(&mut self, limits: Limits, patience: Duration) {
         self.budget.set_limits(limits);
+        self.patience = patience;
+    }
+
+    /// Gives others the places of operations that take very long. Each still is under way, and is not begun a second time.
+    fn pass_over_overdue(&mut self, now: Instant) {
+        for (task, errand) in &self.tasks {
+            let lasts = now.saturating_duration_since(errand.began);
+            if lasts > self.patience && self.budget.pass_over(&errand.ticket) {
+                let (group, action) = (&errand.scene.desired.name, &errand.action);
+                warn!(%group, ?action, task = task.value(), "under way for {lasts:?}: others wait for it no more");
+            }
+        }
     }
 
     /// Whether something was refused for want of a privilege since this was last asked.
@@ -261,7 +286,7 @@ impl Works {
             group.memory.begin(admitted.operation.clone());
             let Admitted { ticket, group, operation: action, host } = admitted;
             let host = host.and_then(|host| HostSystemRef::try_from(host).ok());
-            return Some(Errand { ticket, group, action, scene, host });
+            return Some(Errand { ticket, group, action, scene, host, began: Instant::now() });
         }
     }
 
@@ -358,14 +383,27 @@ fn take_place(
     Some(chosen.host.clone())
 }
 
-/// Starts all that may be started. Nobody waits for it: what comes of it is seen in the mirror.
-pub(crate) fn start_what_may(live: &Arc<Live>) {
-    while let Some(errand) = { live.works().next() } {
-        tokio::spawn(run(Arc::clone(live), errand));
+/// Starts all that may be started, each time that something may have become possible. Nobody waits for it: what comes of it is seen in
+/// the mirror.
+pub(crate) async fn serve_queue(live: Arc<Live>, pulse: Pulse) {
+    loop {
+        let turn = async {
+            tokio::select! {
+                () = live.queue_turns() => {}
+                () = sleep(LOOK) => {}
+            }
+        };
+        pulse.wait(turn).await;
+        live.works().pass_over_overdue(Instant::now());
+        let mut submissions = live.submissions.lock().unwrap_or_else(PoisonError::into_inner);
+        while submissions.try_join_next().is_some() {}
+        while let Some(errand) = { live.works().next() } {
+            submissions.spawn(submit(Arc::clone(&live), errand));
+        }
     }
 }
 
-async fn run(live: Arc<Live>, errand: Errand) {
+async fn submit(live: Arc<Live>, errand: Errand) {
     let group: GroupKey = errand.scene.key();
     let outcome = errand.scene.submit(&errand.action, errand.host.as_ref()).await;
     let task = {
@@ -377,5 +415,5 @@ async fn run(live: Arc<Live>, errand: Errand) {
         return live.track(&task);
     }
     live.trigger(Trigger::Group(group));
-    start_what_may(&live);
+    live.turn_queue();
 }

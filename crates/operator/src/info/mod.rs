@@ -21,7 +21,7 @@ use drover_core::figures::{Turns, When};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
-    Api, Resource, ResourceExt,
+    Resource, ResourceExt,
     runtime::{
         Controller,
         reflector::{ObjectRef, Store, store::Writer},
@@ -32,6 +32,8 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::{
     group::Context,
+    guard::Guarded,
+    loops::{Pulse, Running},
     shelf::{Shelf, received, run},
     vcenter::{
         Trigger,
@@ -181,18 +183,23 @@ pub(crate) fn is_marked(info: &VMInfo) -> bool {
 
 /// Starts the controllers of HostInfos and VMInfos, and the publication of groups' members. Takes the triggers of all vCenters,
 /// and returns those that are for others.
-pub(crate) fn start(context: &Arc<Context>, writers: Writers, orders: mpsc::UnboundedReceiver<Trigger>) -> Others {
-    let (groups, group_orders) = mpsc::unbounded_channel();
+pub(crate) fn start(
+    context: &Arc<Context>,
+    writers: Writers,
+    orders: mpsc::UnboundedReceiver<Trigger>,
+) -> (Others, [Running; 5]) {
+    let (plans, group_orders) = mpsc::unbounded_channel();
     let (vcenters, vcenter_orders) = mpsc::unbounded_channel();
     let (hosts, host_orders) = mpsc::unbounded_channel();
     let (machines, machine_orders) = mpsc::unbounded_channel();
     let (publications, publication_orders) = mpsc::unbounded_channel();
-    let lanes = Lanes { hosts, machines, publications, groups, vcenters };
+    let lanes = Lanes { hosts, machines, publications, groups: plans, vcenters };
     let (news, changed) = mpsc::unbounded_channel();
 
     let infos = &context.infos;
     let told = infos.hosts.watch(&context.kube, writers.hosts, |_, _| {});
-    run(Controller::for_stream(told, infos.hosts.store.clone()), host_orders, host::reconcile, context);
+    let controller = Controller::for_stream(told, infos.hosts.store.clone());
+    let hosts = run(controller, host_orders, host::reconcile, context, "hosts");
 
     let told = infos.machines.watch(&context.kube, writers.machines, move |event, store| {
         if let Some(group) = concerns_group(event, store) {
@@ -200,24 +207,35 @@ pub(crate) fn start(context: &Arc<Context>, writers: Writers, orders: mpsc::Unbo
             let _ = news.send(Trigger::Group(group));
         }
     });
-    run(Controller::for_stream(told, infos.machines.store.clone()), machine_orders, machine::reconcile, context);
+    let controller = Controller::for_stream(told, infos.machines.store.clone());
+    let machines = run(controller, machine_orders, machine::reconcile, context, "machines");
 
     // Not with the store of the groups' own controller: of two who wait for one to be filled, one is never woken.
-    let controller = Controller::new(Api::<VmGroup>::all(context.kube.clone()), watcher::Config::default());
-    let all = controller.store();
-    run(controller, publication_orders, publish::members, context);
+    let (groups, group_writer) = Shelf::new();
+    let told = groups.follow(&context.kube, group_writer, |_, _| {});
+    let controller = Controller::for_stream(told, groups.store.clone());
+    let publications = run(controller, publication_orders, publish::members, context, "publications");
     let orders = stream::select(received(orders), received(changed));
-    tokio::spawn(distribute(orders, lanes, all, Arc::clone(context)));
-    tokio::spawn(reading::run(Arc::clone(context)));
-    Others { groups: group_orders, vcenters: vcenter_orders }
+    let loops = &context.loops;
+    let distributor =
+        loops.start("distributor", |pulse| distribute(orders, lanes, groups.store, Arc::clone(context), pulse));
+    let figures = loops.start("figures", |pulse| reading::run(Arc::clone(context), pulse));
+    let others = Others { groups: group_orders, vcenters: vcenter_orders };
+    (others, [hosts, machines, publications, distributor, figures])
 }
 
 /// Passes every trigger on to those that it is for.
-async fn distribute(orders: impl Stream<Item = Trigger>, lanes: Lanes, groups: Store<VmGroup>, context: Arc<Context>) {
+async fn distribute(
+    orders: impl Stream<Item = Trigger>,
+    lanes: Lanes,
+    groups: Store<VmGroup>,
+    context: Arc<Context>,
+    pulse: Pulse,
+) {
     let mut orders = std::pin::pin!(orders);
     let everybody = || Concerned { everybody: true, ..Concerned::default() };
     // The receivers live as long as the operator.
-    while let Some(order) = orders.next().await {
+    while let Some(order) = pulse.wait(orders.next()).await {
         let concerned = match &order {
             Trigger::Group((namespace, name)) => {
                 let _ = lanes.publications.send(ObjectRef::new(name).within(namespace));
@@ -236,28 +254,34 @@ async fn distribute(orders: impl Stream<Item = Trigger>, lanes: Lanes, groups: S
                 let _ = lanes.vcenters.send(ObjectRef::new(vcenter));
                 everybody()
             }
-            Trigger::All => everybody(),
+            Trigger::Namespace(_) | Trigger::All => everybody(),
         };
-        if matches!(order, Trigger::VCenter(_) | Trigger::All) {
+        if matches!(order, Trigger::VCenter(_) | Trigger::Namespace(_) | Trigger::All) {
             for group in groups.state().iter().filter(|group| order.concerns(group)) {
                 let _ = lanes.publications.send(ObjectRef::from_obj(&**group));
             }
-            let _ = lanes.groups.send(order);
+            let _ = lanes.groups.send(order.clone());
         }
-        for host in context.infos.concerned_hosts(&concerned) {
+        let is_near = |info: Option<&str>| match &order {
+            Trigger::Namespace(namespace) => info == Some(namespace),
+            _ => true,
+        };
+        let hosts = context.infos.concerned_hosts(&concerned).into_iter();
+        for host in hosts.filter(|host| is_near(host.namespace.as_deref())) {
             let _ = lanes.hosts.send(host);
         }
-        for machine in context.infos.concerned_machines(&concerned) {
+        let machines = context.infos.concerned_machines(&concerned).into_iter();
+        for machine in machines.filter(|machine| is_near(machine.namespace.as_deref())) {
             let _ = lanes.machines.send(machine);
         }
     }
 }
 
 /// The group that has to plan or publish again, because a member was marked, or its VMInfo was deleted.
-fn concerns_group(event: &watcher::Event<VMInfo>, store: &Store<VMInfo>) -> Option<GroupKey> {
+fn concerns_group(event: &watcher::Event<Guarded<VMInfo>>, store: &Store<VMInfo>) -> Option<GroupKey> {
     let info = match event {
-        watcher::Event::Delete(info) => info,
-        watcher::Event::Apply(info) => {
+        watcher::Event::Delete(Guarded(Ok(info))) => info,
+        watcher::Event::Apply(Guarded(Ok(info))) => {
             let was_marked = store.get(&ObjectRef::from_obj(info)).is_some_and(|before| is_marked(&before));
             Some(info).filter(|info| is_marked(info) != was_marked)?
         }

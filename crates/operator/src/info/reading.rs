@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use tokio::{task::JoinHandle, time::sleep};
 use vim25::ManagedObjectReference;
 
-use crate::{group::Context, vcenter::Live};
+use crate::{group::Context, loops::Pulse, vcenter::Live};
 
 /// What is shown for the first time is gathered for so long, so that many are read in one call.
 const GATHER: Duration = Duration::from_secs(1);
@@ -26,15 +26,18 @@ struct Asked {
 }
 
 /// Reads figures for as long as the operator runs.
-pub(super) async fn run(context: Arc<Context>) {
+pub(super) async fn run(context: Arc<Context>, pulse: Pulse) {
     let mut vcenters: HashMap<String, Asked> = HashMap::new();
     loop {
         let now = Instant::now();
         let rest = vcenters.values().filter_map(|vcenter| vcenter.reading.rest(now)).min();
-        tokio::select! {
-            () = context.infos.figures_wanted.notified() => sleep(GATHER).await,
-            () = sleep(rest.unwrap_or(LOOK).max(GATHER)) => {}
-        }
+        let due = async {
+            tokio::select! {
+                () = context.infos.figures_wanted.notified() => sleep(GATHER).await,
+                () = sleep(rest.unwrap_or(LOOK).max(GATHER)) => {}
+            }
+        };
+        pulse.wait(due).await;
         look(&context, &mut vcenters);
     }
 }

@@ -12,8 +12,10 @@ use futures::{Stream, StreamExt, stream};
 use kube::{
     Api, Client, Resource, ResourceExt,
     core::PartialObjectMeta,
-    runtime::{WatchStreamExt, watcher, watcher::Event},
+    runtime::{watcher, watcher::Event},
 };
+
+use crate::{guard::Guarded, shelf::told};
 
 /// A namespace, and a name in it.
 pub(super) type Key = (String, String);
@@ -68,15 +70,14 @@ impl Members {
     /// Follows all groups and their machines, and tells which group has become another.
     pub(super) fn follow(self: Arc<Self>, kube: &Client) -> impl Stream<Item = Key> + Send + 'static {
         let published = watcher::Config::default().labels(GROUP_LABEL);
-        let machines = watcher(Api::<VMInfo>::all(kube.clone()), published).default_backoff();
-        let groups =
-            watcher(Api::<PartialObjectMeta<VmGroup>>::all(kube.clone()), watcher::Config::default()).default_backoff();
+        let machines = told(Api::<Guarded<VMInfo>>::all(kube.clone()), published);
+        let groups = told(Api::<PartialObjectMeta<VmGroup>>::all(kube.clone()), watcher::Config::default());
         let members = Arc::clone(&self);
-        let machines = machines.filter_map(async |event| event.ok()).map(move |event| {
-            let changed = members.indexes().machines.learn(event, member);
+        let machines = machines.map(move |event| {
+            let changed = members.indexes().machines.learn(event, |info| member(info.0.as_ref().ok()?));
             changed.into_iter().map(|((namespace, _), member)| (namespace, member.group)).collect::<Vec<_>>()
         });
-        let groups = groups.filter_map(async |event| event.ok()).map(move |event| {
+        let groups = groups.map(move |event| {
             let changed =
                 self.indexes().groups.learn(event, |group: &PartialObjectMeta<VmGroup>| Some((key(group), ())));
             changed.into_iter().map(|(key, ())| key).collect()

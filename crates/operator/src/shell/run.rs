@@ -32,7 +32,12 @@ use super::{
     reconcile,
     report::Pace,
 };
-use crate::metrics::{Metrics, Outcome};
+use crate::{
+    guard::Guarded,
+    loops::Loops,
+    metrics::{Metrics, Outcome},
+    shelf::{Shelf, drive},
+};
 
 /// Events that come together are one reason to look.
 const TOGETHER: Duration = Duration::from_millis(50);
@@ -42,6 +47,7 @@ pub(crate) async fn run(
     kube: Client,
     metrics: Metrics,
     told_to_stop: impl Future<Output = ()> + Clone + Send + Sync + 'static,
+    loops: &Loops,
 ) {
     let members = Arc::new(Members::default());
     let changed = Arc::clone(&members).follow(&kube);
@@ -55,8 +61,10 @@ pub(crate) async fn run(
     let ours = watcher::Config::default().labels(&format!("{}={}", APP.0, APP.1));
     let config = || controller::Config::default().concurrency(16).debounce(TOGETHER);
 
-    let shells = Controller::new(Api::<MyOwnShell>::all(kube.clone()), watcher::Config::default());
-    let (all, of_pods) = (shells.store(), shells.store());
+    let (declared, writer) = Shelf::new();
+    let told = declared.watch(&kube, writer, |_, _| {});
+    let (all, of_pods) = (declared.store.clone(), declared.store.clone());
+    let shells = Controller::for_stream(told, declared.store);
     let concerned = changed.flat_map(move |group| stream::iter(that_find(&all, &group)));
     let shells = shells
         // By its name, because one that has lost its owner is news too.
@@ -64,8 +72,8 @@ pub(crate) async fn run(
             named(&deployment, &deployment.name_any())
         })
         .watches(Api::<Meta<Pod>>::all(kube.clone()), ours.clone(), move |pod| of_pod(&of_pods, &pod))
-        .watches(Api::<HorizontalPodAutoscaler>::all(kube.clone()), watcher::Config::default(), |autoscaler| {
-            of_autoscaler(&autoscaler)
+        .watches(Api::<Guarded<HorizontalPodAutoscaler>>::all(kube.clone()), watcher::Config::default(), |autoscaler| {
+            of_autoscaler(&autoscaler.0.ok()?)
         })
         .owns(Api::<Meta<ConfigMap>>::all(kube.clone()), ours.clone())
         .owns(Api::<Meta<Service>>::all(kube.clone()), ours.clone())
@@ -73,15 +81,13 @@ pub(crate) async fn run(
         .with_config(config())
         .reconcile_on(concerned)
         .graceful_shutdown_on(told_to_stop.clone())
-        .run(measured, on_error, Arc::clone(&context))
-        .for_each(|_| async {});
+        .run(measured, on_error, Arc::clone(&context));
 
     let deployments = Controller::new(Api::<Meta<Deployment>>::all(kube), ours)
         .with_config(config())
         .graceful_shutdown_on(told_to_stop)
-        .run(release, on_error, context)
-        .for_each(|_| async {});
-    future::join(shells, deployments).await;
+        .run(release, on_error, context);
+    future::join(drive(shells, loops.pulse("shells")), drive(deployments, loops.pulse("deployments"))).await;
 }
 
 /// Lets a Deployment go whose MyOwnShell may be gone already, and can't.

@@ -22,7 +22,7 @@ use drover_core::{group::Timestamp, names, reasons::Reason};
 use kube::ResourceExt;
 use tokio::{
     sync::{Notify, Semaphore, mpsc},
-    task::AbortHandle,
+    task::JoinSet,
     time::timeout,
 };
 use tracing::{info, warn};
@@ -32,7 +32,11 @@ use vim25::{
     types::{AboutInfo, ObjectSpec, PropertyFilterSpec},
 };
 
-use crate::{group::Works, leadership::Claim};
+use crate::{
+    group::{self, Works},
+    leadership::Claim,
+    loops::{Loops, Pulse, Running},
+};
 pub(crate) use away::{Away, reason};
 use mirror::{Consequences, GroupKey, Mirror};
 use rights::Rights;
@@ -56,6 +60,8 @@ pub(crate) enum Trigger {
     Infos(String, Concerned),
     /// Everything that is in the VCenter of this name.
     VCenter(String),
+    /// Everything that is declared in this namespace.
+    Namespace(String),
     All,
 }
 
@@ -69,6 +75,7 @@ impl Trigger {
             }
             Self::Infos(..) => false,
             Self::VCenter(name) => vcenter.is_none_or(|vcenter| vcenter == name),
+            Self::Namespace(namespace) => group.metadata.namespace.as_ref() == Some(namespace),
             Self::All => true,
         }
     }
@@ -114,7 +121,12 @@ pub(crate) struct Live {
     /// What follows it, until it is retired.
     collector: Mutex<Option<Arc<Collector>>>,
     retired: Notify,
-    task: OnceLock<AbortHandle>,
+    /// Something may have become possible that waits.
+    queue: Notify,
+    /// What is being submitted.
+    pub submissions: Mutex<JoinSet<()>>,
+    /// What follows it, and what starts what waits.
+    loops: Mutex<Vec<Running>>,
     triggers: mpsc::UnboundedSender<Trigger>,
 }
 
@@ -128,6 +140,7 @@ impl Live {
         instance: Option<String>,
         claim: Claim,
         triggers: mpsc::UnboundedSender<Trigger>,
+        loops: &Loops,
     ) -> Arc<Self> {
         let live = Arc::new(Self {
             name: name.to_owned(),
@@ -148,12 +161,16 @@ impl Live {
             remembered: Mutex::default(),
             collector: Mutex::default(),
             retired: Notify::new(),
-            task: OnceLock::new(),
+            queue: Notify::new(),
+            submissions: Mutex::default(),
+            loops: Mutex::default(),
             triggers,
         });
-        let task = tokio::spawn(follow(Arc::clone(&live)));
-        // It was just made, so nothing is set yet.
-        let _ = live.task.set(task.abort_handle());
+        let running = [
+            loops.start(format!("collector of {name}"), |pulse| follow(Arc::clone(&live), pulse)),
+            loops.start(format!("queue of {name}"), |pulse| group::serve_queue(Arc::clone(&live), pulse)),
+        ];
+        live.running().extend(running);
         live
     }
 
@@ -166,12 +183,13 @@ impl Live {
     /// Ends what follows it, and then its session: whoever follows would log in again.
     pub(crate) async fn leave(&self) {
         self.is_retired.store(true, Ordering::Release);
-        if let Some(task) = self.task.get() {
-            task.abort();
-        }
+        self.running().clear();
         self.retired.notify_waiters();
         let collector = self.collector().take();
+        let submissions = std::mem::take(&mut *self.submissions.lock().unwrap_or_else(PoisonError::into_inner));
         let end = async {
+            // What is half said is said to its end.
+            submissions.join_all().await;
             if let Some(collector) = collector {
                 collector.stop().await;
             }
@@ -184,6 +202,20 @@ impl Live {
         if let Ok(Err(error)) = timeout(FAREWELL, end).await {
             warn!(vcenter = %self.name, %error, "the session could not be ended");
         }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Vec<Running>> {
+        self.loops.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has it looked whether something that waits can be started.
+    pub(crate) fn turn_queue(&self) {
+        self.queue.notify_one();
+    }
+
+    /// Returns when something may have become possible that waits.
+    pub(crate) async fn queue_turns(&self) {
+        self.queue.notified().await;
     }
 
     async fn retirement(&self) {
@@ -421,17 +453,17 @@ impl Live {
 }
 
 /// Follows vCenter for as long as the operator runs.
-async fn follow(live: Arc<Live>) {
+async fn follow(live: Arc<Live>, pulse: Pulse) {
     let mut pause = FIRST_PAUSE;
     let (root, tasks) = loop {
-        match live.client.content().await {
+        match pulse.wait(live.client.content()).await {
             Ok(content) => break (content.root_folder, content.task_manager),
             Err(error) => {
                 warn!(vcenter = %live.name, %error, "vCenter can't be reached");
                 let obstacle = reason(&error);
                 live.obstruct(obstacle, error.to_string());
                 match obstacle {
-                    Reason::LoginRefused => live.client.login_allowed().await,
+                    Reason::LoginRefused => pulse.wait(live.client.login_allowed()).await,
                     _ => tokio::time::sleep(pause).await,
                 }
                 pause = (pause * 2).min(LONGEST_PAUSE);
@@ -446,13 +478,14 @@ async fn follow(live: Arc<Live>) {
         live.sight().watch(collector.watch(Watch { scope, properties: mirror::task_properties() }));
     }
     *live.collector() = Some(Arc::new(collector));
-    read(&live, updates).await;
+    read(&live, updates, &pulse).await;
 }
 
-async fn read(live: &Arc<Live>, mut updates: Updates) {
-    while let Some(event) = updates.next().await {
+async fn read(live: &Arc<Live>, mut updates: Updates, pulse: &Pulse) {
+    while let Some(event) = pulse.wait(updates.next()).await {
         match event {
-            Event::Updates(updates) => live.take_up(updates).await,
+            // It may have to ask vCenter something.
+            Event::Updates(updates) => pulse.wait(live.take_up(updates)).await,
             Event::Blind(error) => {
                 live.sight().lose(error.to_string(), Timestamp::now());
                 info!(vcenter = %live.name, %error, "vCenter is read anew");
