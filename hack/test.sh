@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 # These take longest, so they begin first: none is left to run alone at the end. The very first waits for leases to run out,
 # and takes no place from the others.
-long="operators bad_days unseen figures infos vcenters groups node shells shells_on_a_node lifecycle"
+long="operators bad_days unseen figures infos vcenters groups neighbours node shells shells_on_a_node lifecycle"
 side_by_side=${TEST_JOBS:-3}
 
 logs=$(mktemp -d "${TMPDIR:-/tmp}/drover-test.XXXXXX")

@@ -9,6 +9,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::tolerant::{known, those_known};
+
 /// Which host to look at.
 #[derive(CustomResource, Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -78,7 +80,7 @@ pub struct HostInfoStatus {
     pub free_mem: Option<i64>,
     /// When freeCPU and freeMem were written. vCenter is asked for the use once a minute; a figure that has moved by more than 5%
     /// of the whole is written then, any other ten minutes after the last.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub figures_time: Option<Time>,
     /// How many CPU cores it has.
@@ -136,7 +138,7 @@ pub struct HostInfoStatus {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
     /// When it was started.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub boot_time: Option<Time>,
     /// Where it is in the inventory.
@@ -152,7 +154,7 @@ pub struct HostInfoStatus {
     #[schemars(with = "i64")]
     pub observed_generation: Option<i64>,
     /// Found and Healthy.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "those_known", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }

@@ -4,8 +4,10 @@
 //! from these types. The crate knows Kubernetes' notion of a resource and nothing of vCenter's wire: what the fields
 //! mean for a vCenter is decided in `drover-core`.
 
+pub mod bounds;
 pub mod hostinfo;
 pub mod myownshell;
+mod tolerant;
 pub mod vcenter;
 pub mod vmgroup;
 pub mod vminfo;
@@ -22,5 +24,6 @@ pub use vminfo::{VMInfo, VMInfoSpec, VMInfoStatus};
 /// Every CRD that Drover serves, in the order of their files in `config/crd/bases`.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![MyOwnShell::crd(), HostInfo::crd(), VMInfo::crd(), VCenter::crd(), VmGroup::crd()]
+    let derived = [MyOwnShell::crd(), HostInfo::crd(), VMInfo::crd(), VCenter::crd(), VmGroup::crd()];
+    derived.map(bounds::close).into()
 }

@@ -7,7 +7,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::vmgroup::Placement;
+use crate::{
+    tolerant::{known, those_known},
+    vmgroup::Placement,
+};
 
 /// The annotation by which a namespace names the VCenter of its groups, hosts and machines.
 pub const NAMESPACE_ANNOTATION: &str = "vm.codeconnect.vmworld.com/vcenter";
@@ -128,16 +131,16 @@ impl Tls {
 pub struct Limits {
     /// Operations in all. Left out: 256. A vCenter bears about 640, others' included.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u32", range(min = 1, max = 640))]
+    #[schemars(with = "i32", range(min = 1, max = 640))]
     pub operations: Option<u32>,
     /// Clones on one host. Left out: 8.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u32", range(min = 1, max = 64))]
+    #[schemars(with = "i32", range(min = 1, max = 64))]
     pub clones_per_host: Option<u32>,
     /// Seconds after which others no longer wait for an operation that is still under way. Left out: 1800. It goes on, and is not begun
     /// a second time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "u32", range(min = 1, max = 86400))]
+    #[schemars(with = "i32", range(min = 1, max = 86400))]
     pub operation_seconds: Option<u32>,
 }
 
@@ -175,7 +178,7 @@ pub struct VCenterStatus {
     #[schemars(with = "String")]
     pub instance_uuid: Option<String>,
     /// Since when Drover has been logged in.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub session_since: Option<Time>,
     /// How many machines it has, templates included.
@@ -203,7 +206,7 @@ pub struct VCenterStatus {
     #[schemars(with = "i64")]
     pub observed_generation: Option<i64>,
     /// Connected, Authorized and `SafetyHold`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "those_known", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }

@@ -7,6 +7,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::tolerant::{known, those_known};
+
 /// The label of the VMInfos that are published for a group's members: its value is the group's name.
 pub const GROUP_LABEL: &str = "vm.codeconnect.vmworld.com/group";
 
@@ -138,11 +140,11 @@ pub struct VMInfoStatus {
     pub mem_use: Option<i64>,
     /// When cpuUse and memUse were written. vCenter is asked for them once a minute; a figure that has moved by more than 5% of the
     /// whole is written then, any other ten minutes after the last.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub figures_time: Option<Time>,
     /// When it was started.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub boot_time: Option<Time>,
     /// Its BIOS UUID.
@@ -174,7 +176,7 @@ pub struct VMInfoStatus {
     #[schemars(with = "i64")]
     pub observed_generation: Option<i64>,
     /// Found and Healthy.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "those_known", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }

@@ -1,13 +1,13 @@
 //! From what a user has written to what it means, once and for all: later code can't meet a group that makes no sense.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use crate::{
     group::{DeletionPolicy, Desired, Hardware, Power, Revision, ScaleIn, Strategy, UpdatePolicy},
     names,
 };
 use drover_api::{
-    VmGroup, VmGroupSpec,
+    VmGroup, VmGroupSpec, bounds,
     vmgroup::{
         DeletionPolicy as DeletionWord, Portion, PowerState, Round, ScaleIn as ScaleInWord, Strategy as StrategyWord,
     },
@@ -26,15 +26,18 @@ pub struct Invalid {
 }
 
 impl Desired {
-    /// What a group means.
+    /// What a group means. One that is being deleted asks for that alone: what makes no sense otherwise is no reason to stay.
     pub fn of(group: &VmGroup) -> Result<Self, Invalid> {
         let spec = &group.spec;
         let metadata = &group.metadata;
-        let replicas = positive("replicas", spec.replicas, 0, "give 0 or more")?;
+        let reading = Reading { is_deleted: metadata.deletion_timestamp.is_some() };
+        let replicas = reading.within("replicas", spec.replicas, 0..=bounds::REPLICAS, "give 0 to 10000")?;
+        let memory_gib = reading.within("memory", spec.memory, 1..=24560, "give 1 to 24560 GiB")?;
         let hardware = Hardware {
-            cpus: positive("cpu", spec.cpu, 1, "give 1 to 768")?,
-            memory_mib: 1024 * u64::from(positive("memory", spec.memory, 1, "give 1 to 24560 GiB")?),
+            cpus: reading.within("cpu", spec.cpu, 1..=768, "give 1 to 768")?,
+            memory_mib: 1024 * u64::from(memory_gib),
         };
+        reading.check_hosts(&spec.placement.hosts)?;
         Ok(Self {
             uid: metadata.uid.clone().unwrap_or_default(),
             namespace: metadata.namespace.clone().unwrap_or_default(),
@@ -47,18 +50,29 @@ impl Desired {
                 PowerState::Off => Power::Off,
                 PowerState::Suspended => Power::Suspended,
             },
-            update: update(spec, replicas)?,
+            update: reading.update(spec, replicas)?,
             scale_in: match spec.scale_in {
                 ScaleInWord::Newest => ScaleIn::Newest,
                 ScaleInWord::Oldest => ScaleIn::Oldest,
             },
-            shutdown_grace: seconds("shutdown.graceSeconds", spec.shutdown.grace_seconds)?,
-            deletion: metadata.deletion_timestamp.is_some().then_some(match spec.deletion_policy {
+            shutdown_grace: reading.seconds(
+                "shutdown.graceSeconds",
+                spec.shutdown.grace_seconds,
+                0..=3600,
+                "give 0 to 3600 seconds",
+            )?,
+            deletion: reading.is_deleted.then_some(match spec.deletion_policy {
                 DeletionWord::Delete => DeletionPolicy::Delete,
                 DeletionWord::PowerOff => DeletionPolicy::PowerOff,
                 DeletionWord::Retain => DeletionPolicy::Retain,
             }),
-            lost_after: Some(seconds("lostAfterSeconds", spec.lost_after_seconds)?).filter(|after| !after.is_zero()),
+            lost_after: Some(reading.seconds(
+                "lostAfterSeconds",
+                spec.lost_after_seconds,
+                0..=2_592_000,
+                "give 0 to 2592000 seconds",
+            )?)
+            .filter(|after| !after.is_zero()),
             paused: spec.paused,
         })
     }
@@ -74,36 +88,75 @@ fn revision(spec: &VmGroupSpec) -> Revision {
     Revision(names::hash(&[&serde_json::to_string(&made_from).unwrap_or_default()]))
 }
 
-fn update(spec: &VmGroupSpec, replicas: u32) -> Result<UpdatePolicy, Invalid> {
-    let max_unavailable = portion("update.maxUnavailable", &spec.update.max_unavailable, replicas, Round::Down)?;
-    let max_surge = portion("update.maxSurge", &spec.update.max_surge, replicas, Round::Up)?;
-    Ok(UpdatePolicy {
-        strategy: match spec.update.strategy {
-            StrategyWord::InPlaceFirst => Strategy::InPlaceFirst,
-            StrategyWord::Replace => Strategy::Replace,
-            StrategyWord::OnDelete => Strategy::OnDelete,
-        },
-        // A share of few machines may round to none, and then no update could ever begin.
-        max_unavailable: if max_surge == 0 { max_unavailable.max(1) } else { max_unavailable },
-        max_surge,
-        min_ready: seconds("update.minReadySeconds", spec.update.min_ready_seconds)?,
-        progress_deadline: seconds("update.progressDeadlineSeconds", spec.update.progress_deadline_seconds)?,
-    })
+/// How numbers are read: beyond their bounds they make no sense, unless the group is being deleted. Then the nearest does.
+#[derive(Clone, Copy)]
+struct Reading {
+    is_deleted: bool,
 }
 
-fn portion(field: &'static str, portion: &Portion, whole: u32, round: Round) -> Result<u32, Invalid> {
-    let rule = "give a number from 0, or a share such as 25%";
-    portion.of(whole, round).ok_or_else(|| Invalid { field, value: portion.to_string(), rule })
-}
+impl Reading {
+    fn update(self, spec: &VmGroupSpec, replicas: u32) -> Result<UpdatePolicy, Invalid> {
+        let update = &spec.update;
+        let max_unavailable = self.portion("update.maxUnavailable", &update.max_unavailable, replicas, Round::Down)?;
+        let max_surge = self.portion("update.maxSurge", &update.max_surge, replicas, Round::Up)?;
+        let (ready, deadline) = (update.min_ready_seconds, update.progress_deadline_seconds);
+        Ok(UpdatePolicy {
+            strategy: match update.strategy {
+                StrategyWord::InPlaceFirst => Strategy::InPlaceFirst,
+                StrategyWord::Replace => Strategy::Replace,
+                StrategyWord::OnDelete => Strategy::OnDelete,
+            },
+            // A share of few machines may round to none, and then no update could ever begin.
+            max_unavailable: if max_surge == 0 { max_unavailable.max(1) } else { max_unavailable },
+            max_surge,
+            min_ready: self.seconds("update.minReadySeconds", ready, 0..=86400, "give 0 to 86400 seconds")?,
+            progress_deadline: self.seconds(
+                "update.progressDeadlineSeconds",
+                deadline,
+                1..=86400,
+                "give 1 to 86400 seconds",
+            )?,
+        })
+    }
 
-fn seconds(field: &'static str, value: i32) -> Result<Duration, Invalid> {
-    let seconds = positive(field, value, 0, "give 0 seconds or more")?;
-    Ok(Duration::from_secs(seconds.into()))
-}
+    fn portion(self, field: &'static str, portion: &Portion, whole: u32, round: Round) -> Result<u32, Invalid> {
+        let rule = "give a number from 0 to 10000, or a share such as 25%";
+        let number = portion.of(whole, round).or(self.is_deleted.then_some(0));
+        number.ok_or_else(|| Invalid { field, value: portion.to_string(), rule })
+    }
 
-fn positive(field: &'static str, value: i32, least: u32, rule: &'static str) -> Result<u32, Invalid> {
-    let number = u32::try_from(value).ok().filter(|number| *number >= least);
-    number.ok_or_else(|| Invalid { field, value: value.to_string(), rule })
+    fn check_hosts(self, hosts: &[String]) -> Result<(), Invalid> {
+        if hosts.len() <= bounds::HOSTS || self.is_deleted {
+            return Ok(());
+        }
+        let rule = "name at most 64, or the cluster that they are in";
+        Err(Invalid { field: "placement.hosts", value: format!("a list of {}", hosts.len()), rule })
+    }
+
+    fn seconds(
+        self,
+        field: &'static str,
+        value: i32,
+        range: RangeInclusive<i32>,
+        rule: &'static str,
+    ) -> Result<Duration, Invalid> {
+        Ok(Duration::from_secs(self.within(field, value, range, rule)?.into()))
+    }
+
+    /// A number in a range, which begins at 0 or above.
+    fn within(
+        self,
+        field: &'static str,
+        value: i32,
+        range: RangeInclusive<i32>,
+        rule: &'static str,
+    ) -> Result<u32, Invalid> {
+        let nearest = value.clamp(*range.start(), *range.end());
+        if nearest != value && !self.is_deleted {
+            return Err(Invalid { field, value: value.to_string(), rule });
+        }
+        Ok(nearest.unsigned_abs())
+    }
 }
 
 #[cfg(test)]
@@ -182,15 +235,28 @@ pub(crate) mod tests {
     #[test]
     fn what_makes_no_sense_is_named_with_its_field_and_rule() {
         for (spec, said) in [
-            (json!({"replicas": -1}), "spec.replicas is -1: give 0 or more"),
+            (json!({"replicas": -1}), "spec.replicas is -1: give 0 to 10000"),
+            (json!({"replicas": i32::MAX}), "spec.replicas is 2147483647: give 0 to 10000"),
             (json!({"cpu": 0}), "spec.cpu is 0: give 1 to 768"),
+            (json!({"memory": 24561}), "spec.memory is 24561: give 1 to 24560 GiB"),
+            (
+                json!({"placement": {"hosts": vec!["esxi"; 65]}}),
+                "spec.placement.hosts is a list of 65: name at most 64, or the cluster that they are in",
+            ),
+            (
+                json!({"update": {"maxSurge": 3_000_000_000_u32}}),
+                "spec.update.maxSurge is 3000000000: give a number from 0 to 10000, or a share such as 25%",
+            ),
             (
                 json!({"update": {"maxSurge": "lots"}}),
-                "spec.update.maxSurge is lots: give a number from 0, or a share such as 25%",
+                "spec.update.maxSurge is lots: give a number from 0 to 10000, or a share such as 25%",
             ),
-            (json!({"shutdown": {"graceSeconds": -5}}), "spec.shutdown.graceSeconds is -5: give 0 seconds or more"),
+            (json!({"shutdown": {"graceSeconds": -5}}), "spec.shutdown.graceSeconds is -5: give 0 to 3600 seconds"),
         ] {
-            assert_eq!(Desired::of(&group(&spec)).unwrap_err().to_string(), said);
+            let mut group = group(&spec);
+            assert_eq!(Desired::of(&group).unwrap_err().to_string(), said);
+            group.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+            assert_eq!(Desired::of(&group).map(|desired| desired.deletion), Ok(Some(DeletionPolicy::Delete)), "{spec}");
         }
     }
 }

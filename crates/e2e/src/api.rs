@@ -59,11 +59,21 @@ impl Proxy {
         self.send("GET", path, "application/json", "")
     }
 
+    /// Makes an object of a namespace, and leaves it to the API server what to think of its fields.
+    pub(crate) fn create(&self, namespace: &str, object: &Value) -> Result<Value, Failure> {
+        self.change("POST", &path(&kind(object), namespace), "application/json", object)
+    }
+
+    /// Puts an object's status in the place of the one that it has.
+    pub(crate) fn replace_status(&self, namespace: &str, object: &Value) -> Result<Value, Failure> {
+        let path = format!("{}/{}/status", path(&kind(object), namespace), word(&object["metadata"]["name"]));
+        self.change("PUT", &path, "application/json", object)
+    }
+
     /// Declares an object of a namespace as `kubectl apply --server-side` does.
     pub(crate) fn declare(&self, namespace: &str, object: &Value) -> Result<Value, Failure> {
-        let word = |value: &Value| value.as_str().expect("an object has a kind and a name").to_owned();
-        let (kind, name) = (word(&object["kind"]).to_lowercase(), word(&object["metadata"]["name"]));
-        let path = format!("{}/{name}?fieldManager=e2e&force=true&fieldValidation=Strict", path(&kind, namespace));
+        let path = format!("{}/{}", path(&kind(object), namespace), word(&object["metadata"]["name"]));
+        let path = format!("{path}?fieldManager=e2e&force=true&fieldValidation=Strict");
         self.change("PATCH", &path, "application/apply-patch+yaml", object)
     }
 
@@ -112,6 +122,14 @@ impl Drop for Proxy {
         let _ = self.keeper.kill();
         let _ = self.keeper.wait();
     }
+}
+
+fn kind(object: &Value) -> String {
+    word(&object["kind"]).to_lowercase()
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().expect("an object has a kind and a name").to_owned()
 }
 
 /// Where objects of a kind are, by any name that kubectl knows the kind by here.

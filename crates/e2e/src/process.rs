@@ -66,6 +66,12 @@ pub fn memory(pid: u32) -> Option<u64> {
     status(pid, "VmRSS:").map(|kilobytes| kilobytes * 1024)
 }
 
+/// How many bytes of memory a process holds that are of no file, as its code is.
+#[must_use]
+pub fn own_memory(pid: u32) -> Option<u64> {
+    status(pid, "RssAnon:").map(|kilobytes| kilobytes * 1024)
+}
+
 /// When a process began, in the kernel's own count. Nothing for one that has ended, waited for or not.
 pub(crate) fn began(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

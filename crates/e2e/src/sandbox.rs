@@ -229,6 +229,16 @@ impl Namespace {
         self.proxy.declare(&self.name, object)
     }
 
+    /// Makes an object, and leaves it to the API server what to think of its fields.
+    pub fn create(&self, object: &Value) -> Result<Value, Failure> {
+        self.proxy.create(&self.name, object)
+    }
+
+    /// Puts an object's status in the place of the one that it has.
+    pub fn replace_status(&self, object: &Value) -> Result<Value, Failure> {
+        self.proxy.replace_status(&self.name, object)
+    }
+
     /// Changes an object with a merge patch.
     pub fn patch(&self, kind: &str, name: &str, patch: &Value) -> Result<Value, Failure> {
         self.proxy.merge(&format!("{}/{name}", api::path(kind, &self.name)), patch)

@@ -72,8 +72,8 @@ fn the_api_server_refuses_what_makes_no_sense_with_a_sentence() {
     let own = "they are Drover's own, or reach outside of the machine";
     for (spec, sentence) in [
         (json!({"update": {"maxUnavailable": 0, "maxSurge": "0%"}}), "can't both be 0: no update could ever begin"),
-        (json!({"update": {"maxUnavailable": "many"}}), "give a number from 0, or a share such as 25%"),
-        (json!({"update": {"maxSurge": -1}}), "give a number from 0, or a share such as 25%"),
+        (json!({"update": {"maxUnavailable": "many"}}), "give a number from 0 to 10000, or a share such as 25%"),
+        (json!({"update": {"maxSurge": -1}}), "give a number from 0 to 10000, or a share such as 25%"),
         (json!({"update": {"strategy": "Sometimes"}}), r#"supported values: "InPlaceFirst", "Replace", "OnDelete""#),
         (json!({"extraConfig": {"Drover.group": "x"}}), own),
         (json!({"extraConfig": {"RUN.container": "x"}}), own),

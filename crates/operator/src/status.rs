@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use drover_api::bounds;
 use kube::{
     Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
@@ -23,10 +24,10 @@ where
     }
 }
 
-/// A status as JSON.
+/// A status as JSON, as much of it as its kind takes.
 pub(crate) fn value(status: &(impl Serialize + ?Sized)) -> Value {
     // Statuses have text for keys and plain numbers, so this can't fail.
-    serde_json::to_value(status).unwrap_or_default()
+    bounds::fit(serde_json::to_value(status).unwrap_or_default())
 }
 
 /// The merge patch that turns one status into another. What is gone is null.

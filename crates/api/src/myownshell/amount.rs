@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use crate::bounds;
+
 /// What each shell asks of its node, and may not exceed.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -58,6 +60,9 @@ impl JsonSchema for Amount {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "x-kubernetes-int-or-string": true,
+            "minimum": 0,
+            "maximum": bounds::NUMBER,
+            "maxLength": 64,
             // A rule with a sentence would cost more than the API server lets rules on so many texts cost.
             "pattern": "^[0-9]+([.][0-9]+)?([numkMGTPE]|[KMGTPE]i|[eE][0-9]+)?$",
         })

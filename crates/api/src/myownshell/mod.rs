@@ -10,6 +10,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bounds;
+
 pub use amount::{Amount, Resources};
 pub use status::{MyOwnShellStatus, ShellPod};
 pub use ttl::Ttl;
@@ -41,8 +43,8 @@ pub use ttl::Ttl;
     printcolumn(name = "Exec", type_ = "string", json_path = ".status.pods[0].exec", priority = 1)
 )]
 pub struct MyOwnShellSpec {
-    /// How many shells there are.
-    #[schemars(range(min = 0))]
+    /// How many shells there are: 0 to 10000.
+    #[schemars(range(min = 0, max = bounds::REPLICAS))]
     pub size: i32,
     /// The image of each shell. Left out: busybox:latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::tolerant::{known, those_known};
+
 /// What was observed of the shells.
 // The schema of each optional field is that of its value: absent is allowed, null isn't.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -25,7 +27,7 @@ pub struct MyOwnShellStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<ShellPod>,
     /// When the shells are removed, or were, as spec.ttl says.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub expires_at: Option<Time>,
     /// Who else says how many shells there are, and is left to: an autoscaler of the Deployment.
@@ -45,7 +47,7 @@ pub struct MyOwnShellStatus {
     #[schemars(with = "i64")]
     pub observed_generation: Option<i64>,
     /// Ready, Progressing and Stalled.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "those_known", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }

@@ -13,6 +13,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bounds;
+
 pub use guest::{CloudInit, Guest, SecretKey, Text};
 pub use placement::{CloneMode, CloneOptions, Placement};
 pub use status::{Phase, Record, VmGroupStatus};
@@ -58,8 +60,8 @@ pub struct VmGroupSpec {
     /// Memory of each machine, in GiB.
     #[schemars(range(min = 1, max = 24560))]
     pub memory: i32,
-    /// How many machines there are.
-    #[schemars(range(min = 0))]
+    /// How many machines there are: 0 to 10000.
+    #[schemars(range(min = 0, max = bounds::REPLICAS))]
     pub replicas: i32,
     /// The template that each machine is cloned from: its name, its inventory path (`/DC0/vm/templates/web`), or `moref:` and
     /// its managed object id (`moref:vm-42`).
@@ -82,9 +84,13 @@ pub struct VmGroupSpec {
     /// What the guests are told.
     #[serde(default, skip_serializing_if = "Guest::is_default")]
     pub guest: Guest,
-    /// Further configuration keys of each machine.
+    /// Further configuration keys of each machine: at most 64, each of at most 255 characters, with values of at most 65536.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 64, "x-kubernetes-validations" = [
+    #[schemars(extend("additionalProperties" = {"type": "string", "maxLength": 65536}, "maxProperties" = 64, "x-kubernetes-validations" = [
+        {
+            "rule": "self.all(k, k.size() <= 255)",
+            "message": "a key has at most 255 characters",
+        },
         {
             "rule": "self.all(k, !k.lowerAscii().startsWith('drover.') && !k.lowerAscii().startsWith('run.') && !k.lowerAscii().startsWith('set.') && !k.lowerAscii().endsWith('.filename'))",
             "message": "keys that begin with drover., RUN. or SET., or end with .fileName, can't be set: they are Drover's own, or reach outside of the machine",

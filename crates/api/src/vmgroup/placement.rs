@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bounds;
+
 /// Where in a vCenter the machines are. Each is a name or an inventory path; what is left out is the vCenter's default, or the
 /// only one there is.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -28,9 +30,9 @@ pub struct Placement {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 1024))]
     pub folder: Option<String>,
-    /// The hosts that the machines are spread over.
+    /// The hosts that the machines are spread over: at most 64.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1000), inner(length(min = 1, max = 1024)))]
+    #[schemars(length(max = bounds::HOSTS), inner(length(min = 1, max = 1024)))]
     pub hosts: Vec<String>,
 }
 

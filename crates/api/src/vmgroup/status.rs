@@ -4,13 +4,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::tolerant::{known, those_known};
+
 /// What was observed of the group.
 // The schema of each optional field is that of its value: absent is allowed, null isn't.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VmGroupStatus {
     /// The group's state in one word: RUNNING, PENDING or ERROR.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub phase: Option<Phase>,
     /// How many machines there are in vCenter.
@@ -67,7 +69,7 @@ pub struct VmGroupStatus {
     #[schemars(with = "String")]
     pub selector: Option<String>,
     /// Ready, Progressing and Stalled.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "those_known", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
 }

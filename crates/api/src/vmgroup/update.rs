@@ -3,7 +3,9 @@
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::bounds;
 
 /// How changes reach the machines that are there.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -15,9 +17,12 @@ use serde::{Deserialize, Serialize};
 pub struct Update {
     /// Which way.
     pub strategy: Strategy,
-    /// How many machines may be unavailable for an update's sake: a number, or a share of the replicas such as 25%.
+    /// How many machines may be unavailable for an update's sake: a number from 0 to 10000, or a share of the replicas such as 25%.
+    #[serde(deserialize_with = "one_if_null")]
     pub max_unavailable: Portion,
-    /// How many machines there may be beyond the replicas for an update's sake: a number, or a share of the replicas such as 25%.
+    /// How many machines there may be beyond the replicas for an update's sake: a number from 0 to 10000, or a share of the replicas
+    /// such as 25%.
+    #[serde(deserialize_with = "none_if_null")]
     pub max_surge: Portion,
     /// Seconds that a machine has to be ready before it counts as available.
     #[schemars(range(min = 0, max = 86400))]
@@ -39,6 +44,15 @@ impl Default for Update {
     }
 }
 
+// An older definition lets null in, which says no more than what is left out.
+fn one_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<Portion, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(Portion::Number(1)))
+}
+
+fn none_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<Portion, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(Portion::Number(0)))
+}
+
 /// Which way changes reach machines.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum Strategy {
@@ -55,20 +69,25 @@ pub enum Strategy {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Portion {
-    /// So many.
-    Number(i32),
+    /// So many. Wider than what is allowed, so that what an older definition has let in can be read, and refused with a sentence.
+    Number(i64),
     /// Such as `25%`.
     Share(String),
 }
 
 impl Portion {
-    /// How many that is of a whole, a share rounded by `round`. `None`: the text is no share, which the schema doesn't let in.
+    /// How many that is of a whole, a share rounded by `round`. `None`: the number is too great, or the text is no share, which the
+    /// schema doesn't let in.
     #[must_use]
     pub fn of(&self, whole: u32, round: Round) -> Option<u32> {
         match self {
-            Self::Number(number) => u32::try_from(*number).ok(),
+            Self::Number(number) => {
+                u32::try_from(*number).ok().filter(|number| *number <= bounds::REPLICAS.unsigned_abs())
+            }
             Self::Share(share) => {
-                let percent: u64 = share.strip_suffix('%')?.parse().ok()?;
+                let digits = share.strip_suffix('%').filter(|digits| digits.len() <= 3)?;
+                let percent: u64 =
+                    digits.parse().ok().filter(|_| digits.bytes().all(|digit| digit.is_ascii_digit()))?;
                 let hundredths = u64::from(whole) * percent;
                 let rounded = match round {
                     Round::Up => hundredths.div_ceil(100),
@@ -111,8 +130,8 @@ impl JsonSchema for Portion {
         json_schema!({
             "x-kubernetes-int-or-string": true,
             "x-kubernetes-validations": [{
-                "rule": "type(self) == int ? self >= 0 : self.matches('^[0-9]{1,3}%$')",
-                "message": "give a number from 0, or a share such as 25%",
+                "rule": "type(self) == int ? self >= 0 && self <= 10000 : self.matches('^[0-9]{1,3}%$')",
+                "message": "give a number from 0 to 10000, or a share such as 25%",
             }],
         })
     }
@@ -127,9 +146,17 @@ mod tests {
         let quarter = Portion::Share("25%".to_owned());
         assert_eq!((quarter.of(10, Round::Up), quarter.of(10, Round::Down)), (Some(3), Some(2)));
         assert_eq!(Portion::Number(4).of(10, Round::Up), Some(4));
-        for bad in ["25", "%", "a%", "-1%"] {
+        for bad in ["25", "%", "a%", "-1%", "+1%", "1000%"] {
             assert_eq!(Portion::Share(bad.to_owned()).of(10, Round::Up), None, "{bad}");
         }
-        assert_eq!(Portion::Number(-1).of(10, Round::Up), None);
+        for bad in [-1, 10_001, 3_000_000_000, i64::MAX] {
+            assert_eq!(Portion::Number(bad).of(10, Round::Up), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn null_is_what_is_left_out() {
+        let update: Update = serde_json::from_str(r#"{"maxSurge": null, "maxUnavailable": null}"#).unwrap();
+        assert_eq!(update, Update::default());
     }
 }

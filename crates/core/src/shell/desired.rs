@@ -1,7 +1,7 @@
 //! A MyOwnShell that makes sense.
 
 use drover_api::{
-    MyOwnShell,
+    MyOwnShell, bounds,
     myownshell::{Resources, Ttl},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -57,8 +57,8 @@ pub enum Deletion {
 /// Why a spec makes no sense. The schema lets none of it in, where it is the current one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// The size is below 0.
-    #[error("spec.size is {0}: give a number from 0")]
+    /// The size is below 0 or too great.
+    #[error("spec.size is {0}: give a number from 0 to 10000")]
     Size(i32),
     /// The ttl is no time.
     #[error("spec.ttl is {0:?}: give a time above 0 such as 90m, 8h or 7d12h")]
@@ -70,7 +70,7 @@ impl Desired {
     pub fn of(shell: &MyOwnShell) -> Result<Self, Invalid> {
         let (meta, spec) = (&shell.metadata, &shell.spec);
         let is_deleted = meta.deletion_timestamp.is_some();
-        if spec.size < 0 && !is_deleted {
+        if !(0..=bounds::REPLICAS).contains(&spec.size) && !is_deleted {
             return Err(Invalid::Size(spec.size));
         }
         let command = match &spec.command[..] {

@@ -161,12 +161,13 @@ async fn check_rights(live: &Arc<Live>, vcenter: &VCenter) {
 
 fn limits(declared: DeclaredLimits) -> (Limits, Duration) {
     let usual = Limits::default();
-    let or = |number: Option<u32>, usual| {
-        number.and_then(|number| NonZeroUsize::new(usize::try_from(number).ok()?)).unwrap_or(usual)
+    // No more than a vCenter bears, though an older definition may have let more in.
+    let or = |number: Option<u32>, most: u32, usual| {
+        number.and_then(|number| NonZeroUsize::new(usize::try_from(number.min(most)).ok()?)).unwrap_or(usual)
     };
     let limits = Limits {
-        operations: or(declared.operations, usual.operations),
-        clones_per_host: or(declared.clones_per_host, usual.clones_per_host),
+        operations: or(declared.operations, 640, usual.operations),
+        clones_per_host: or(declared.clones_per_host, 64, usual.clones_per_host),
     };
     let patience = declared.operation_seconds.map(|seconds| Duration::from_secs(seconds.into()));
     (limits, patience.unwrap_or(group::PATIENCE))

@@ -74,7 +74,8 @@ fn a_pod_that_can_not_run_says_why() {
 #[test]
 fn a_spec_that_makes_no_sense_is_told_by_its_field() {
     for (spec, expected) in [
-        (json!({"size": -1}), "spec.size is -1: give a number from 0"),
+        (json!({"size": -1}), "spec.size is -1: give a number from 0 to 10000"),
+        (json!({"size": 10_001}), "spec.size is 10001: give a number from 0 to 10000"),
         (json!({"ttl": "soon"}), "spec.ttl is \"soon\": give a time above 0 such as 90m, 8h or 7d12h"),
     ] {
         let mut shell = shell(&spec);
