@@ -184,6 +184,7 @@ impl Fleet {
     pub(crate) fn retain_groups(&self, is_there: impl Fn(&str) -> bool) {
         for live in self.lives() {
             live.works().retain(&is_there);
+            live.rights().retain_groups(&is_there);
         }
     }
 
