@@ -9,7 +9,8 @@ use crate::{
 use drover_api::{
     VmGroup, VmGroupSpec,
     vmgroup::{
-        DeletionPolicy as DeletionWord, Portion, PowerState, Round, ScaleIn as ScaleInWord, Strategy as StrategyWord,
+        DeletionPolicy as DeletionWord, Portion, PowerState, Round, ScaleIn as ScaleInWord, Shutdown,
+        Strategy as StrategyWord, Update,
     },
 };
 
@@ -26,8 +27,49 @@ pub struct Invalid {
 }
 
 impl Desired {
-    /// What a group means.
+    /// What a group means. One that is being deleted always means something: its end.
     pub fn of(group: &VmGroup) -> Result<Self, Invalid> {
+        let outcome = Self::whole(group);
+        if group.metadata.deletion_timestamp.is_some() {
+            Ok(outcome.unwrap_or_else(|_| Self::end(group)))
+        } else {
+            outcome
+        }
+    }
+
+    /// What the end of a group needs. Whatever else its spec says may be wrong, and keeps nobody from deleting it.
+    fn end(group: &VmGroup) -> Self {
+        let spec = &group.spec;
+        let metadata = &group.metadata;
+        let grace = seconds("", spec.shutdown.grace_seconds);
+        let usual = || Duration::from_secs(Shutdown::default().grace_seconds.unsigned_abs().into());
+        Self {
+            uid: metadata.uid.clone().unwrap_or_default(),
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+            replicas: 0,
+            hardware: Hardware { cpus: 1, memory_mib: 1024 },
+            revision: revision(spec),
+            power: Power::Off,
+            update: UpdatePolicy {
+                strategy: Strategy::OnDelete,
+                max_unavailable: 1,
+                max_surge: 0,
+                min_ready: Duration::ZERO,
+                progress_deadline: Duration::from_secs(
+                    Update::default().progress_deadline_seconds.unsigned_abs().into(),
+                ),
+            },
+            scale_in: ScaleIn::Newest,
+            shutdown_grace: grace.unwrap_or_else(|_| usual()),
+            deletion: deletion(group),
+            // What isn't seen is waited for.
+            lost_after: None,
+            paused: false,
+        }
+    }
+
+    fn whole(group: &VmGroup) -> Result<Self, Invalid> {
         let spec = &group.spec;
         let metadata = &group.metadata;
         let replicas = positive("replicas", spec.replicas, 0, "give 0 or more")?;
@@ -53,15 +95,21 @@ impl Desired {
                 ScaleInWord::Oldest => ScaleIn::Oldest,
             },
             shutdown_grace: seconds("shutdown.graceSeconds", spec.shutdown.grace_seconds)?,
-            deletion: metadata.deletion_timestamp.is_some().then_some(match spec.deletion_policy {
-                DeletionWord::Delete => DeletionPolicy::Delete,
-                DeletionWord::PowerOff => DeletionPolicy::PowerOff,
-                DeletionWord::Retain => DeletionPolicy::Retain,
-            }),
+            deletion: deletion(group),
             lost_after: Some(seconds("lostAfterSeconds", spec.lost_after_seconds)?).filter(|after| !after.is_zero()),
             paused: spec.paused,
         })
     }
+}
+
+/// What becomes of the machines, if the group is being deleted.
+fn deletion(group: &VmGroup) -> Option<DeletionPolicy> {
+    group.metadata.deletion_timestamp.as_ref()?;
+    Some(match group.spec.deletion_policy {
+        DeletionWord::Delete => DeletionPolicy::Delete,
+        DeletionWord::PowerOff => DeletionPolicy::PowerOff,
+        DeletionWord::Retain => DeletionPolicy::Retain,
+    })
 }
 
 /// A digest of everything that only a new machine can have. CPUs and memory are not in it.
@@ -177,6 +225,26 @@ pub(crate) mod tests {
         assert_eq!(Desired::of(&group).unwrap().deletion, None);
         group.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
         assert_eq!(Desired::of(&group).unwrap().deletion, Some(DeletionPolicy::Retain));
+    }
+
+    #[test]
+    fn a_group_that_makes_no_sense_can_be_deleted_as_its_policy_says() {
+        for senseless in [
+            json!({"replicas": -1}),
+            json!({"cpu": 0}),
+            json!({"update": {"maxSurge": "lots"}}),
+            json!({"lostAfterSeconds": -1}),
+            json!({"shutdown": {"graceSeconds": -5}}),
+        ] {
+            let mut spec = senseless.clone();
+            spec["deletionPolicy"] = json!("PowerOff");
+            let mut group = group(&spec);
+            assert!(Desired::of(&group).is_err(), "{senseless}");
+            group.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+            let end = Desired::of(&group).unwrap();
+            assert_eq!((end.name.as_str(), end.deletion), ("sample", Some(DeletionPolicy::PowerOff)), "{senseless}");
+            assert_eq!(end.shutdown_grace, Duration::from_secs(30), "{senseless}");
+        }
     }
 
     #[test]
