@@ -232,6 +232,11 @@ impl Known {
     }
 }
 
+/// Ends a session for good, if vCenter does so soon: there is no other after it.
+pub(crate) async fn close(client: &vim25::Client) {
+    let _ = timeout(FAREWELL, client.close()).await;
+}
+
 /// Ends a session, if vCenter does so soon.
 pub(crate) async fn log_out(client: &vim25::Client) {
     let _ = timeout(FAREWELL, client.logout()).await;
