@@ -12,6 +12,7 @@ mod fleet;
 mod group;
 mod info;
 mod leadership;
+mod log;
 mod metrics;
 mod plan;
 mod release;
@@ -32,9 +33,9 @@ use std::{
 };
 
 use clap::{Args, Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
 
 use flags::Flags;
+use log::Log;
 
 /// Runs groups of virtual machines on VMware vSphere, declared as Kubernetes resources.
 #[derive(Parser)]
@@ -126,9 +127,13 @@ fn main() -> ExitCode {
 }
 
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube=warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    Ok(runtime()?.block_on(run::run(flags))?)
+    let log = Log::start();
+    Ok(runtime()?.block_on(async {
+        tokio::select! {
+            outcome = run::run(flags) => outcome,
+            never = log.sum_up() => match never {},
+        }
+    })?)
 }
 
 fn plan(flags: &PlanFlags) -> Result<(), Box<dyn Error>> {
