@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use drover_e2e::{Group, Operator, SOON, Sandbox, VCenter, eventually};
-use serde_json::{Value, json};
+use serde_json::json;
 
 const ABANDON: &str = "vm.codeconnect.vmworld.com/abandon=true";
 
@@ -11,7 +11,7 @@ const ABANDON: &str = "vm.codeconnect.vmworld.com/abandon=true";
 fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<(Sandbox, Operator)> = OnceLock::new();
     let (sandbox, _) = SANDBOX.get_or_init(|| {
-        let sandbox = Sandbox::start("endings", &["--clone-delay=100ms", "--vcenters=4"]).unwrap();
+        let sandbox = Sandbox::start("endings", &["--clone-delay=100ms", "--vcenters=5"]).unwrap();
         sandbox.install_kinds();
         let cpu = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/cpu/minimum";
         let loosen = json!([{"op": "remove", "path": cpu}]).to_string();
@@ -120,15 +120,14 @@ fn a_group_that_can_be_deleted_is_not_abandoned() {
 
 #[test]
 fn a_group_that_says_what_it_waits_for_is_abandoned_on_request() {
-    let group = Group::create(sandbox(), "held", &json!({"replicas": 2}));
-    let kept = group.runs_with(2);
-    let hidden = json!({"machines": [kept[0].rsplit('/').next().unwrap()]});
-    let vcenter = group.vcenter();
-    vcenter.control("PUT", "/hidden", &hidden).unwrap();
+    let group = Group::create_apart(sandbox(), "refused", &json!({"replicas": 1}));
+    let kept = group.runs_with(1);
+    let fault = json!({"type": "NoPermission", "fields": {"privilegeId": "VirtualMachine.Inventory.Delete"}});
+    let refused = group.vcenter().rule(&json!({"method": "Destroy_Task", "client": "drover", "fault": fault}));
     group.begin_to_delete();
-    is_stalled(&group, "VMsMissing", "is missing");
+    is_stalled(&group, "TasksFail", "VirtualMachine.Inventory.Delete");
+    refused.assert_hit();
     abandon(&group);
     group.is_gone();
-    vcenter.control("PUT", "/hidden", &Value::from(json!({}))).unwrap();
-    assert!(group.everywhere().contains(&kept[0]));
+    assert_eq!(group.everywhere(), kept);
 }
