@@ -233,6 +233,25 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_group_that_makes_no_sense_can_be_deleted_as_its_policy_says() {
+        for senseless in [
+            json!({"replicas": -1}),
+            json!({"cpu": 0}),
+            json!({"update": {"maxSurge": "lots"}}),
+            json!({"lostAfterSeconds": -1}),
+            json!({"shutdown": {"graceSeconds": -5}}),
+        ] {
+            let mut spec = senseless.clone();
+            spec["deletionPolicy"] = json!("PowerOff");
+            let mut group = group(&spec);
+            assert!(Desired::of(&group).is_err(), "{senseless}");
+            group.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+            let end = Desired::of(&group).unwrap();
+            assert_eq!((end.name.as_str(), end.deletion), ("sample", Some(DeletionPolicy::PowerOff)), "{senseless}");
+        }
+    }
+
+    #[test]
     fn what_makes_no_sense_is_named_with_its_field_and_rule() {
         for (spec, said) in [
             (json!({"replicas": -1}), "spec.replicas is -1: give 0 to 10000"),

@@ -79,6 +79,7 @@ fn listed(names: &[String]) -> String {
 
 const SPEC: &str = "spec.vcenter";
 const ANNOTATION: &str = "the namespace's annotation vm.codeconnect.vmworld.com/vcenter";
+const THERE: &str = "the group has machines there";
 
 /// Chooses a vCenter.
 pub fn choose<'a>(candidates: &[Candidate<'a>], names: Names<'_>) -> Result<&'a str, NoVCenter> {
@@ -161,10 +162,17 @@ pub fn home(
         if let (Some(_), Ok(wanted)) = (names.spec, &wanted) {
             return Err(NoVCenter::Moved { recorded: recorded.name.to_owned(), wanted: (*wanted).to_owned() });
         }
-        return named(candidates, "the group has machines there", recorded.name).map(|name| Home::At(name.to_owned()));
+        return named(candidates, THERE, recorded.name).map(|name| Home::At(name.to_owned()));
     }
     let wanted = wanted?.to_owned();
     Ok(if recorded.is_there { Home::Leave(recorded.name.to_owned()) } else { Home::Settle(wanted) })
+}
+
+/// Where a group goes to its end: to the vCenter that is written down as its own, whomever that serves now.
+pub fn end<'a>(candidates: &[Candidate<'a>], recorded: &str) -> Result<&'a str, NoVCenter> {
+    let open: Vec<_> =
+        candidates.iter().map(|candidate| Candidate { serves: Serves::Everybody, ..*candidate }).collect();
+    named(&open, THERE, recorded)
 }
 
 #[cfg(test)]
@@ -264,5 +272,12 @@ mod tests {
         assert_eq!(home(&[OURS], Names::default(), Some(gone), || false), Ok(Home::Settle("ours".to_owned())));
         let revoked = home(&[OURS, THEIRS], Names::default(), Some(recorded("theirs")), || true).unwrap_err();
         assert!(matches!(revoked, NoVCenter::NotAllowed { .. }), "{revoked}");
+    }
+
+    #[test]
+    fn a_group_ends_where_it_was_made_though_that_serves_others_now() {
+        assert_eq!(end(&[OURS, THEIRS], "theirs"), Ok("theirs"));
+        let gone = end(&[OURS, THEIRS], "old").unwrap_err().to_string();
+        assert_eq!(gone, "the group has machines there: there is no VCenter \"old\"; there are ours, theirs");
     }
 }

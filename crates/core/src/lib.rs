@@ -25,6 +25,7 @@ pub mod reasons;
 pub mod record;
 pub mod roll;
 pub mod shell;
+pub mod throttle;
 pub mod verdict;
 
 pub use forecast::forecast;

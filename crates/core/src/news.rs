@@ -13,7 +13,10 @@ use crate::{
 };
 
 /// What is one piece of news for as long as it lasts, however its words change.
-const LASTING: [Reason; 3] = [Reason::VCenterAway, Reason::SafetyHold, Reason::VMsMissing];
+const LASTING: [Reason; 4] = [Reason::VCenterAway, Reason::SafetyHold, Reason::VMsMissing, Reason::DeadlineExceeded];
+
+/// How many VMs are told of by name for one cause. The rest of them are one piece of news together.
+const HANDFUL: usize = 5;
 
 /// Something to tell of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,8 +36,12 @@ pub struct Told {
     /// Whether the group has been as declared at this generation. What is not so after that was changed in vCenter.
     was_settled: bool,
     topics: BTreeSet<String>,
+    /// The VMs that were told of because they were changed in vCenter.
+    drifted: BTreeSet<Subject>,
     /// The VMs that aren't the group's and look like it, which are told of once.
     lookalikes: BTreeSet<String>,
+    /// The reasons for which more of these were told of together.
+    more_lookalikes: BTreeSet<&'static str>,
 }
 
 /// What news are made from.
@@ -60,11 +67,11 @@ impl Told {
     /// What is new. A group that settles may hear of everything again.
     pub fn news(&mut self, facts: &Facts<'_>) -> Vec<News> {
         if self.generation != facts.generation {
-            // What is so in vCenter is no news for another spec.
-            let lookalikes = std::mem::take(&mut self.lookalikes);
-            let mut topics = std::mem::take(&mut self.topics);
-            topics.retain(|topic| LASTING.iter().any(|reason| reason.word() == topic));
-            *self = Self { generation: facts.generation, lookalikes, topics, was_settled: false };
+            // What is so in vCenter, and what lasts, is no news for another spec.
+            self.generation = facts.generation;
+            self.was_settled = false;
+            self.topics.retain(|topic| LASTING.iter().any(|reason| reason.word() == topic));
+            self.drifted.clear();
         }
         self.was_settled |= facts.was_settled;
         let mut news = Vec::new();
@@ -81,8 +88,9 @@ impl Told {
         self.topics.extend(lasts.map(ToOwned::to_owned));
         self.tell_of_obstacles(facts.verdict, &mut news);
         let settled = facts.verdict.conditions[0].reason == Reason::AsDeclared;
-        if settled && (!facts.was_settled || !self.topics.is_empty()) {
+        if settled && (!facts.was_settled || !self.topics.is_empty() || !self.drifted.is_empty()) {
             self.topics.clear();
+            self.drifted.clear();
             let machines = count(facts.desired.replicas as usize, "machine");
             news.push(normal(Reason::AsDeclared.word(), format!("{machines} as declared")));
         }
@@ -91,46 +99,67 @@ impl Told {
 
     /// Something was changed in vCenter, behind the group's back.
     fn tell_of_drift(&mut self, facts: &Facts<'_>, observed: &Observed, news: &mut Vec<News>) {
+        let mut untold = 0;
         for action in &facts.plan.actions {
-            let message = match action.subject() {
+            let subject = action.subject();
+            let message = match &subject {
                 Subject::Folder => "the group's folder is gone: making it again".to_owned(),
                 // It was left by what the spec says.
                 Subject::LeftFolder(_) => continue,
                 Subject::Slot(slot) => {
-                    format!(
-                        "{} is gone: cloning it again",
-                        names::member(&facts.desired.name, &facts.desired.uid, slot)
-                    )
+                    let name = names::member(&facts.desired.name, &facts.desired.uid, *slot);
+                    format!("{name} is gone: cloning it again")
                 }
-                Subject::Machine(id) => match observed.members.iter().find(|member| member.id == id) {
+                Subject::Machine(id) => match observed.members.iter().find(|member| member.id == *id) {
                     Some(member) => format!("{}: putting it right", finding(facts.desired, member)),
                     None => continue,
                 },
             };
-            if self.topics.insert(format!("drift {:?}", action.subject())) {
-                news.push(normal("Drift", message));
+            if self.drifted.contains(&subject) {
+                continue;
             }
+            if subject == Subject::Folder || self.drifted.len() < HANDFUL {
+                self.drifted.insert(subject);
+                news.push(normal("Drift", message));
+            } else {
+                untold += 1;
+            }
+        }
+        if untold > 0 && self.topics.insert("more drift".to_owned()) {
+            news.push(normal("Drift", format!("more VMs were changed in vCenter ({untold} now): putting them right")));
         }
     }
 
     /// VMs that somebody might take for the group's, and Drover doesn't.
     fn tell_of_lookalikes(&mut self, observed: &Observed, news: &mut Vec<News>) {
         let Lookalikes { copies, returned } = &observed.lookalikes;
-        let copies = copies
-            .iter()
-            .map(|name| ("CopyFound", name, "is a copy of a member, with its marker: Drover leaves it alone"));
-        let returned = returned.iter().map(|name| {
+        self.lookalikes.retain(|told| copies.contains(told) || returned.contains(told));
+        let kinds = [
+            (
+                "CopyFound",
+                copies,
+                "is a copy of a member, with its marker: Drover leaves it alone",
+                "are copies of members, with their markers: Drover leaves them alone",
+            ),
             (
                 "VMReturned",
-                name,
+                returned,
                 "was a member, and came back after it was given up: Drover leaves it alone; keep it or delete it",
-            )
-        });
-        let found: Vec<_> = copies.chain(returned).collect();
-        self.lookalikes.retain(|told| found.iter().any(|(_, name, _)| *name == told));
-        for (reason, name, what) in found {
-            if self.lookalikes.insert(name.clone()) {
-                news.push(News { is_warning: true, reason, message: format!("{name} {what}") });
+                "were members, and came back after they were given up: Drover leaves them alone; keep them or delete them",
+            ),
+        ];
+        for (reason, names, is_one, are_more) in kinds {
+            let untold: Vec<_> = names.iter().filter(|name| !self.lookalikes.contains(*name)).collect();
+            let room = HANDFUL.saturating_sub(names.len() - untold.len());
+            let (by_name, more) = untold.split_at(room.min(untold.len()));
+            for name in by_name {
+                self.lookalikes.insert((*name).clone());
+                news.push(warning(reason, format!("{name} {is_one}")));
+            }
+            if more.is_empty() {
+                self.more_lookalikes.remove(reason);
+            } else if self.more_lookalikes.insert(reason) {
+                news.push(warning(reason, format!("more VMs ({} now) {are_more}", more.len())));
             }
         }
     }
@@ -161,12 +190,29 @@ impl Told {
                 return;
             }
             reason if LASTING.contains(&reason) => reason.word().to_owned(),
-            _ => format!("{} {}", stalled.reason.word(), stalled.message),
+            reason @ Reason::TasksFail => format!("{} {}", reason.word(), cause(&stalled.message)),
+            reason => format!("{} {}", reason.word(), stalled.message),
         };
         if self.topics.insert(topic) {
-            news.push(News { is_warning: true, reason: stalled.reason.word(), message: stalled.message.clone() });
+            news.push(warning(stalled.reason.word(), stalled.message.clone()));
         }
     }
+}
+
+/// What a sentence says, but for numbers and for which of the group's VMs it says that of: the cause is the same for each of them.
+fn cause(sentence: &str) -> String {
+    let is_changing = |word: &&str| {
+        let word = word.trim_matches(|letter: char| !letter.is_alphanumeric());
+        let number = word.strip_prefix("vm-").unwrap_or(word);
+        word.contains("-replica-") || !number.is_empty() && number.chars().all(|letter| letter.is_ascii_digit())
+    };
+    let sentence =
+        sentence.rsplit_once(" (and ").filter(|(_, more)| more.ends_with(" more)")).map_or(sentence, |it| it.0);
+    sentence.split_whitespace().filter(|word| !is_changing(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn warning(reason: &'static str, message: String) -> News {
+    News { is_warning: true, reason, message }
 }
 
 fn normal(reason: &'static str, message: String) -> News {
@@ -323,6 +369,44 @@ mod tests {
         assert!(tell(&["/DC0/vm/copy"]).is_empty());
         assert!(tell(&[]).is_empty());
         assert_eq!(tell(&["/DC0/vm/copy", "/DC0/vm/other"]), ["CopyFound", "CopyFound"]);
+        let many: Vec<_> = (0..30).map(|number| format!("/DC0/vm/{number}")).collect();
+        let many: Vec<_> = many.iter().map(String::as_str).collect();
+        assert_eq!(tell(&many), ["CopyFound"; HANDFUL + 1], "a handful by name, and the rest together");
+        for _ in 0..3 {
+            assert!(tell(&many).is_empty(), "nothing is told again while they are there");
+        }
+    }
+
+    #[test]
+    fn many_that_drift_are_a_handful_of_news_and_one_for_the_rest() {
+        let mut told = Told::default();
+        let cloned = |slots: u32| (0..slots).map(|slot| Action::Clone(Slot(slot))).collect::<Vec<_>>();
+        let news = tell(&mut told, true, vec![], cloned(30), &Trouble::None);
+        assert_eq!(news.len(), HANDFUL + 1);
+        assert_eq!(news.last().unwrap(), "Drift more VMs were changed in vCenter (25 now): putting them right");
+        for slots in [30, 31, 7, 40] {
+            assert!(
+                tell(&mut told, true, vec![], cloned(slots), &Trouble::None).is_empty(),
+                "another count is no news"
+            );
+        }
+        assert_eq!(tell(&mut told, true, vec![], vec![], &Trouble::None), ["AsDeclared 2 machines as declared"]);
+        assert_eq!(tell(&mut told, true, vec![], cloned(30), &Trouble::None).len(), HANDFUL + 1);
+    }
+
+    #[test]
+    fn a_failure_of_another_vm_or_of_more_of_them_is_the_same_news() {
+        let mut told = Told::default();
+        let fails = |sentences: &[&str]| Trouble::TasksFail(sentences.iter().map(ToString::to_string).collect());
+        let mut tell = |sentences: &[&str]| tell(&mut told, false, vec![], vec![], &fails(sentences)).len();
+        assert_eq!(tell(&["cloning into slot 3: no room"]), 1);
+        assert_eq!(tell(&["cloning into slot 4: no room", "cloning into slot 5: no room"]), 0);
+        assert_eq!(tell(&["cloning into slot 4: no room", "b", "c"]), 0);
+        assert_eq!(tell(&["powering vm-12 on: no room"]), 1);
+        assert_eq!(tell(&["powering vm-13 on: no room"]), 0);
+        assert_eq!(tell(&["powering vm-13 on: no host"]), 1);
+        assert_eq!(tell(&["web-replica-abcdefgh: a snapshot"]), 1);
+        assert_eq!(tell(&["web-replica-hgfedcba: a snapshot"]), 0);
     }
 
     #[test]

@@ -135,6 +135,9 @@ fn a_leader_that_is_not_answered_ends(mut leader: Operator, sandbox: &Sandbox) {
     let last = log.lines().last().unwrap_or_default();
     let expected = format!("drover: the lease {LEASE} is lost: it could not be renewed in time; ");
     assert!(!succeeded && last.starts_with(&expected), "{log}");
+    let vcenter = sandbox.vcenter();
+    let (logins, logouts) = (vcenter.calls("Login", "drover"), vcenter.calls("Logout", "drover"));
+    assert_eq!((logins, logouts), (3, 2), "only the one that was killed leaves its session behind");
 }
 
 #[test]

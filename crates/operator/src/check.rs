@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use drover_api::VmGroup;
 use drover_core::reasons::Reason;
 use kube::ResourceExt;
 use tokio::{
@@ -17,7 +18,7 @@ use crate::{
     connection::Connection,
     fleet::Seat,
     group::{self, Finding},
-    scout::{BadManifest, Manifest, Scout, ScoutError},
+    scout::{BadManifest, Manifest, Scout, ScoutError, Stopped, until_stopped},
     vcenter,
 };
 
@@ -39,6 +40,8 @@ pub(crate) enum CheckError {
     NoVCenter,
     #[error("{0} of these {1} checks failed")]
     Failed(usize, usize),
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     #[error("printing: {0}")]
     Print(#[from] io::Error),
 }
@@ -50,19 +53,32 @@ pub(crate) async fn check(file: Option<&Path>, insecure: bool) -> Result<(), Che
     if scout.connections.is_empty() {
         return Err(CheckError::NoVCenter);
     }
+    let groups = file.is_some().then_some(manifest.groups);
+    let outcome = until_stopped(Box::pin(check_all(&mut scout, groups))).await;
+    // Also after an error: nothing else would end the sessions.
+    scout.farewell().await;
+    let Sheet { noted, failed } = outcome?;
+    if failed == 0 { Ok(()) } else { Err(CheckError::Failed(failed, noted)) }
+}
+
+/// Checks all vCenters, and these groups or those of the cluster.
+async fn check_all(scout: &mut Scout, groups: Option<Vec<VmGroup>>) -> Result<Sheet, CheckError> {
     let mut sheet = Sheet::default();
-    for (name, connection) in &scout.connections {
+    for (name, connection) in scout.connections.clone() {
         match connection {
-            Err(why) => sheet.title(&format!("VCenter {name}"))?.note("declaration", &Err(why.clone()))?,
+            Err(why) => sheet.title(&format!("VCenter {name}"))?.note("declaration", &Err(why))?,
             Ok(connection) => {
                 sheet.title(&format!("VCenter {name} ({})", connection.endpoint))?;
-                for finding in connect(connection).await {
+                for finding in connect(scout, &connection).await {
                     sheet.note(finding.what, &finding.outcome)?;
                 }
             }
         }
     }
-    let groups = if file.is_some() { manifest.groups } else { scout.cluster.groups().await? };
+    let groups = match groups {
+        Some(groups) => groups,
+        None => scout.cluster.groups().await?,
+    };
     for group in groups {
         let group = scout.cluster.known(group).await?;
         let namespace = group.namespace().unwrap_or_default();
@@ -79,15 +95,11 @@ pub(crate) async fn check(file: Option<&Path>, insecure: bool) -> Result<(), Che
             }
         }
     }
-    scout.farewell().await;
-    match sheet.failed {
-        0 => Ok(()),
-        failed => Err(CheckError::Failed(failed, sheet.noted)),
-    }
+    Ok(sheet)
 }
 
 /// Goes the way to a vCenter, step by step, until one fails.
-async fn connect(connection: &Connection) -> Vec<Finding> {
+async fn connect(scout: &mut Scout, connection: &Connection) -> Vec<Finding> {
     let finding = |what, outcome| Finding { what, outcome };
     let mut found = Vec::new();
     let uri = connection.endpoint.uri();
@@ -114,6 +126,7 @@ async fn connect(connection: &Connection) -> Vec<Finding> {
             return found;
         }
     };
+    scout.remember(&client);
     let session = client.session().await;
     let trusted = || {
         let trusted = if connection.trust == vim25::Trust::Insecure { "not checked" } else { "trusted" };

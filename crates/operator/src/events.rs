@@ -2,8 +2,16 @@
 //!
 //! kube's own recorder counts all events of one reason and object as the same, whatever they say.
 
-use drover_core::{names, news::News};
-use k8s_openapi::{api::events::v1::Event, apimachinery::pkg::apis::meta::v1::MicroTime};
+use std::{
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use drover_core::{group::Timestamp, names, news::News, throttle::EventLimits};
+use k8s_openapi::{
+    api::{core::v1::ObjectReference, events::v1::Event},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{ObjectMeta, PostParams},
@@ -12,28 +20,60 @@ use tracing::warn;
 
 const MANAGER: &str = "drover";
 
-/// Tells what there is to tell of an object. Nobody waits for it, and what can't be told now is told by the status too.
+/// One for the whole operator: an object has so many events a minute, whoever tells them.
+static LIMITS: LazyLock<Mutex<EventLimits>> = LazyLock::new(Mutex::default);
+
+/// Tells what there is to tell of an object, or how much more of that there was in a minute. Nobody waits for it, and what can't be
+/// told now is told by the status too.
 pub(crate) fn tell<K: Resource<DynamicType = ()>>(kube: &Client, about: &K, news: &[News]) {
+    let object = about.uid().unwrap_or_default();
+    let (admitted, sum_at) = limits().admit(&object, news, Timestamp::now());
+    if admitted.is_empty() && sum_at.is_none() {
+        return;
+    }
     // Events of what is in no namespace are kept in this one.
     let namespace = about.namespace().unwrap_or_else(|| "default".to_owned());
     let events: Api<Event> = Api::namespaced(kube.clone(), &namespace);
-    let written: Vec<_> = news.iter().map(|news| event(about, &namespace, news)).collect();
+    let regarding = Regarding { name: about.name_any(), namespace, reference: about.object_ref(&()) };
     tokio::spawn(async move {
-        for event in written {
-            if let Err(error) = events.create(&PostParams::default(), &event).await {
-                warn!(%error, reason = event.reason, "an event could not be written");
-            }
+        for news in &admitted {
+            write(&events, &regarding, news).await;
+        }
+        let Some(sum_at) = sum_at else { return };
+        tokio::time::sleep(Duration::try_from(sum_at.duration_since(Timestamp::now())).unwrap_or_default()).await;
+        let sum = limits().sum(&object, Timestamp::now());
+        if let Some(sum) = sum {
+            write(&events, &regarding, &sum).await;
         }
     });
 }
 
-fn event<K: Resource<DynamicType = ()>>(about: &K, namespace: &str, news: &News) -> Event {
-    let now = k8s_openapi::jiff::Timestamp::now();
+fn limits() -> MutexGuard<'static, EventLimits> {
+    LIMITS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What an event is about.
+struct Regarding {
+    name: String,
+    /// The event's.
+    namespace: String,
+    reference: ObjectReference,
+}
+
+async fn write(events: &Api<Event>, regarding: &Regarding, news: &News) {
+    if let Err(error) = events.create(&PostParams::default(), &event(regarding, news)).await {
+        let Regarding { name, namespace, .. } = regarding;
+        warn!(%namespace, object = %name, reason = news.reason, %error, "an event could not be written");
+    }
+}
+
+fn event(regarding: &Regarding, news: &News) -> Event {
+    let now = Timestamp::now();
     let instance = std::env::var("POD_NAME").unwrap_or_else(|_| MANAGER.to_owned());
     Event {
         metadata: ObjectMeta {
-            name: Some(format!("{}.{:x}", names::label(&about.name_any()), now.as_nanosecond())),
-            namespace: Some(namespace.to_owned()),
+            name: Some(format!("{}.{:x}", names::label(&regarding.name), now.as_nanosecond())),
+            namespace: Some(regarding.namespace.clone()),
             ..ObjectMeta::default()
         },
         type_: Some(if news.is_warning { "Warning" } else { "Normal" }.to_owned()),
@@ -41,7 +81,7 @@ fn event<K: Resource<DynamicType = ()>>(about: &K, namespace: &str, news: &News)
         // The API server takes a kilobyte.
         note: Some(news.message[..news.message.floor_char_boundary(1000)].to_owned()),
         action: Some("Reconcile".to_owned()),
-        regarding: Some(about.object_ref(&())),
+        regarding: Some(regarding.reference.clone()),
         event_time: Some(MicroTime(now)),
         reporting_controller: Some(MANAGER.to_owned()),
         reporting_instance: Some(instance),

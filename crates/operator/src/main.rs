@@ -13,6 +13,7 @@ mod group;
 mod guard;
 mod info;
 mod leadership;
+mod log;
 mod loops;
 mod metrics;
 mod plan;
@@ -34,9 +35,9 @@ use std::{
 };
 
 use clap::{Args, Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
 
 use flags::Flags;
+use log::Log;
 
 /// Runs groups of virtual machines on VMware vSphere, declared as Kubernetes resources.
 #[derive(Parser)]
@@ -128,10 +129,14 @@ fn main() -> ExitCode {
 }
 
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube=warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let log = Log::start();
     loops::end_at_panics();
-    Ok(runtime()?.block_on(run::run(flags))?)
+    Ok(runtime()?.block_on(async {
+        tokio::select! {
+            outcome = run::run(flags) => outcome,
+            never = log.sum_up() => match never {},
+        }
+    })?)
 }
 
 fn plan(flags: &PlanFlags) -> Result<(), Box<dyn Error>> {

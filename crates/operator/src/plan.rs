@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use drover_api::VmGroup;
 use drover_core::{
     Action,
     desired::Invalid,
@@ -16,7 +17,7 @@ use kube::ResourceExt;
 
 use crate::{
     group::{self, Unusable},
-    scout::{BadManifest, Manifest, NoSeat, Scout, ScoutError},
+    scout::{BadManifest, Manifest, NoSeat, Scout, ScoutError, Stopped, until_stopped},
 };
 
 /// Why there is no plan.
@@ -36,6 +37,8 @@ pub(crate) enum PlanError {
     Scout(#[from] ScoutError),
     #[error("the Kubernetes cluster does not answer: {0}")]
     Kubernetes(#[from] kube::Error),
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     #[error("printing the plan: {0}")]
     Print(#[from] io::Error),
 }
@@ -47,7 +50,14 @@ pub(crate) async fn plan(file: &Path, insecure: bool) -> Result<(), PlanError> {
         return Err(PlanError::NoGroup(file.into()));
     }
     let mut scout = Scout::find(insecure, manifest.vcenters, manifest.secrets).await?;
-    for group in manifest.groups {
+    let outcome = until_stopped(Box::pin(plan_all(&mut scout, manifest.groups))).await;
+    // Also after an error: nothing else would end the sessions.
+    scout.farewell().await;
+    outcome
+}
+
+async fn plan_all(scout: &mut Scout, groups: Vec<VmGroup>) -> Result<(), PlanError> {
+    for group in groups {
         let group = scout.cluster.known(group).await?;
         let title = format!("VmGroup {}/{}", group.namespace().unwrap_or_default(), group.name_any());
         let desired = Desired::of(&group).map_err(|invalid| PlanError::Invalid(title.clone(), invalid))?;
@@ -58,7 +68,6 @@ pub(crate) async fn plan(file: &Path, insecure: bool) -> Result<(), PlanError> {
         let preview = preview.map_err(|unusable| PlanError::Unusable(title.clone(), unusable.into()))?;
         print(&mut io::stdout().lock(), &title, &desired, &preview.members, &preview.actions)?;
     }
-    scout.farewell().await;
     Ok(())
 }
 

@@ -70,6 +70,21 @@ pub(crate) async fn run(flags: &Flags) -> Result<(), RunError> {
     let environment = Connection::of_environment(flags.insecure)?;
     let environment = environment.map(|it| it.client(Some(metrics.observer(DEFAULT)))).transpose();
     let environment = environment.map_err(BadEnvironment::from)?;
+    let outcome = run_with(flags, &metrics, &ready, environment.as_ref()).await;
+    // Whatever it came to: a session that nobody ends stays until vCenter tires of it.
+    log_out(environment.as_ref()).await;
+    outcome
+}
+
+/// Runs the operator with the vCenter that the environment names, if it names one.
+async fn run_with(
+    flags: &Flags,
+    metrics: &Metrics,
+    ready: &Readiness,
+    environment: Option<&vim25::Client>,
+) -> Result<(), RunError> {
+    // Before anybody logs in.
+    let told_to_stop = told_to_stop()?;
     let loops = Loops::default();
     let _server = match &flags.metrics_addr {
         Serve::At(address) => {
@@ -88,16 +103,18 @@ pub(crate) async fn run(flags: &Flags) -> Result<(), RunError> {
     let cluster = Api::<Namespace>::all(kube.clone()).get("kube-system").await.map_err(RunError::Kubernetes)?;
     let stand_in = Api::<VCenter>::all(kube.clone()).get_metadata_opt(DEFAULT).await.map_err(RunError::Kubernetes)?;
     // That of the environment isn't needed where another has its place, unless that one goes.
-    let needed = environment.as_ref().filter(|_| stand_in.is_none());
+    let needed = environment.filter(|_| stand_in.is_none());
     match needed {
         // Of several, only the one that works logs in: each refused login brings the account closer to its lock.
-        Some(client) if !flags.enable_leader_election => check_vcenter(client).await?,
+        Some(client) if !flags.enable_leader_election => tokio::select! {
+            outcome = check_vcenter(client) => outcome?,
+            () = told_to_stop.clone() => return Ok(()),
+        },
         None if environment.is_none() && !is_any_declared => return Err(RunError::NoVCenter),
         _ => {}
     }
     ready.set();
 
-    let told_to_stop = told_to_stop()?;
     let leadership = if flags.enable_leader_election {
         Leadership::seek(&config).map_err(RunError::Kubeconfig)?
     } else {
@@ -114,7 +131,7 @@ pub(crate) async fn run(flags: &Flags) -> Result<(), RunError> {
     let (infos, writers) = Infos::new();
     let shells = shell::run(kube.clone(), metrics.clone(), told_to_stop.clone(), &loops);
     let context = Arc::new(Context::new(kube, fleet, cluster.uid().unwrap_or_default(), infos, loops.clone()));
-    let work = work(&context, environment.clone(), orders, writers, metrics, told_to_stop.clone());
+    let work = work(&context, environment.cloned(), orders, writers, metrics.clone(), told_to_stop.clone());
     let lead = async {
         claim.acquired().await;
         if let Some(client) = needed.filter(|_| flags.enable_leader_election) {
@@ -131,7 +148,7 @@ pub(crate) async fn run(flags: &Flags) -> Result<(), RunError> {
         () = told_to_stop => Ok(()),
     };
     leadership.release().await;
-    tokio::join!(context.fleet.farewell(), log_out(environment.as_ref()));
+    context.fleet.farewell().await;
     outcome
 }
 

@@ -16,11 +16,14 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
 
 use crate::{
     connection::{BadEnvironment, Connection},
-    fleet::{Around, DEFAULT, Roster, Seat},
+    fleet::{self, Around, DEFAULT, Roster, Seat},
     guard::readable,
     info,
     leadership::Claim,
@@ -30,6 +33,8 @@ use crate::{
 
 /// How long vCenter has to tell what it has.
 const PATIENCE: Duration = Duration::from_mins(2);
+/// How often it is looked whether it has.
+const MOMENT: Duration = Duration::from_millis(20);
 
 /// Why a manifest can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +54,15 @@ pub(crate) enum ScoutError {
     Environment(#[from] BadEnvironment),
     #[error("the Kubernetes cluster does not answer: {0}")]
     Kubernetes(#[from] kube::Error),
+}
+
+/// Why a command has come to no end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Stopped {
+    #[error("stopped before it was done")]
+    Signal,
+    #[error("signals can't be received: {0}")]
+    Deaf(io::Error),
 }
 
 /// Why a group can't be looked at in its vCenter.
@@ -176,6 +190,8 @@ pub(crate) struct Scout {
     /// How to connect to each, or why that can't be.
     pub connections: BTreeMap<String, Result<Connection, String>>,
     lives: BTreeMap<String, Arc<Live>>,
+    /// What else may have a session.
+    clients: Vec<vim25::Client>,
 }
 
 impl Scout {
@@ -196,7 +212,7 @@ impl Scout {
                 .and_then(|secret| Connection::declared(&vcenter.spec, secret.as_ref()).map_err(|bad| bad.to_string()));
             connections.insert(name, problem.map_or(connection, Err));
         }
-        Ok(Self { cluster, roster, connections, lives: BTreeMap::new() })
+        Ok(Self { cluster, roster, connections, lives: BTreeMap::new(), clients: Vec::new() })
     }
 
     /// The vCenter of a group, with all that is in it.
@@ -212,27 +228,53 @@ impl Scout {
 
     /// Reads all of a vCenter, once.
     async fn live(&mut self, name: &str) -> Result<Arc<Live>, NoSeat> {
-        if let Some(live) = self.lives.get(name) {
-            return Ok(Arc::clone(live));
-        }
-        let unusable = |why: String| NoSeat::None(NoVCenter::Unusable { name: name.to_owned(), why });
-        let connection = self.connections.get(name).cloned().unwrap_or_else(|| Err("it isn't there".to_owned()));
-        let client = connection.map_err(unusable)?.client(None).map_err(|bad| unusable(bad.to_string()))?;
-        client.session().await.map_err(|error| NoSeat::Away(error.to_string()))?;
-        let (triggers, mut orders) = mpsc::unbounded_channel();
-        // Nothing is ever changed, so it takes no turn.
-        let live = Live::start(name, client, Login::Declared, None, Claim::always(), triggers, &Loops::default());
-        let read = async { while !live.is_in_sight() && orders.recv().await.is_some() {} };
+        let live = self.follow(name).map_err(|why| NoVCenter::Unusable { name: name.to_owned(), why })?;
+        live.client.session().await.map_err(|error| NoSeat::Away(error.to_string()))?;
+        let read = async {
+            while !live.is_in_sight() {
+                tokio::time::sleep(MOMENT).await;
+            }
+        };
         if tokio::time::timeout(PATIENCE, read).await.is_err() {
             return Err(NoSeat::Away(live.away().map(|away| away.why).unwrap_or_default()));
         }
+        Ok(live)
+    }
+
+    /// Begins to follow a vCenter, unless that has begun. Whatever comes of it, its session is ended in the end.
+    fn follow(&mut self, name: &str) -> Result<Arc<Live>, String> {
+        if let Some(live) = self.lives.get(name) {
+            return Ok(Arc::clone(live));
+        }
+        let connection = self.connections.get(name).cloned().unwrap_or_else(|| Err("it isn't there".to_owned()))?;
+        let client = connection.client(None).map_err(|bad| bad.to_string())?;
+        // Nobody takes a turn, because nothing is ever changed.
+        let (triggers, _) = mpsc::unbounded_channel();
+        let live = Live::start(name, client, Login::Declared, None, Claim::always(), triggers, &Loops::default());
         self.lives.insert(name.to_owned(), Arc::clone(&live));
         Ok(live)
     }
 
+    /// Takes note of what may have a session.
+    pub(crate) fn remember(&mut self, client: &vim25::Client) {
+        self.clients.push(client.clone());
+    }
+
     /// Ends the sessions, which would otherwise stay until the vCenters tire of them.
     pub(crate) async fn farewell(self) {
-        future::join_all(self.lives.values().map(|live| live.leave())).await;
+        let lives = future::join_all(self.lives.values().map(|live| live.leave()));
+        future::join(lives, future::join_all(self.clients.iter().map(fleet::close))).await;
+    }
+}
+
+/// What a command comes to, unless somebody ends it before: it has sessions to end.
+pub(crate) async fn until_stopped<T, E: From<Stopped>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(Stopped::Deaf)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Stopped::Deaf)?;
+    tokio::select! {
+        outcome = work => outcome,
+        _ = terminate.recv() => Err(Stopped::Signal.into()),
+        _ = interrupt.recv() => Err(Stopped::Signal.into()),
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use futures::{Stream, StreamExt, future, stream};
 use kube::{
-    Api, Client, Resource,
+    Api, Client, Resource, ResourceExt,
     api::ObjectMeta,
     runtime::{
         Controller, WatchStreamExt,
@@ -215,7 +215,8 @@ pub(crate) fn received<T: Send + 'static>(
 }
 
 /// What is done when a reconcile fails: the API server is asked again in a while.
-fn on_error<K>(_: Arc<K>, error: &Error, _: Arc<Context>) -> Requeue {
-    warn!(%error, "a reconcile failed");
+#[allow(clippy::needless_pass_by_value, reason = "kube hands it over so")]
+fn on_error<K: Resource<DynamicType = ()>>(object: Arc<K>, error: &Error, _: Arc<Context>) -> Requeue {
+    warn!(kind = %K::kind(&()), namespace = object.namespace(), object = %object.name_any(), %error, "a reconcile failed");
     Requeue::requeue(Duration::from_secs(5))
 }

@@ -37,6 +37,23 @@ fn what_is_changed_in_vcenter_is_put_right_and_told() {
 }
 
 #[test]
+fn thirty_machines_that_are_powered_off_at_once_are_a_few_events_and_not_thirty() {
+    let group = Group::create(sandbox(), "outage", &json!({"replicas": 30}));
+    let machines = group.runs_with(30);
+    let paths: Vec<_> = machines.iter().map(String::as_str).collect();
+    group.vcenter().govc(&[&["vm.power", "-off", "-force"], &paths[..]].concat()).unwrap();
+    group.recovers_to(30, "runtime.powerState", "poweredOn");
+    group.tells("Drift", "is powered off: putting it right");
+    group.tells("Drift", "more VMs were changed in vCenter");
+    let shown =
+        group.namespace.kubectl(&["get", "events", "--no-headers", "--field-selector=involvedObject.kind=VmGroup"]);
+    let shown = shown.unwrap();
+    assert!(shown.lines().filter(|line| line.contains("Drift")).count() <= 15, "{shown}");
+    assert!(shown.lines().count() <= 20, "{shown}");
+    group.delete();
+}
+
+#[test]
 fn a_machine_that_is_moved_or_unregistered_is_there_again() {
     let group = Group::create(sandbox(), "strayed", &json!({"lostAfterSeconds": 2}));
     let machines = group.runs_with(2);

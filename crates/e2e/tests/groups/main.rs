@@ -3,6 +3,7 @@
 mod clones;
 mod commands;
 mod drift;
+mod endings;
 mod fields;
 
 use std::{sync::OnceLock, thread, time::Duration};

@@ -3,16 +3,16 @@
 use std::{
     collections::BTreeMap,
     fs,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
-use drover_e2e::{Sandbox, VCenter, binary, vm_group};
+use drover_e2e::{SOON, Sandbox, VCenter, binary, eventually, process, vm_group};
 use serde_json::{Value, json};
 
 use super::sandbox;
 
-/// Runs `drover` with this vCenter in its environment, and what else is given.
-fn drover(sandbox: &Sandbox, vcenter: Option<&VCenter>, arguments: &[&str]) -> Output {
+/// `drover` with this vCenter in its environment, and what else is given.
+fn command(sandbox: &Sandbox, vcenter: Option<&VCenter>, arguments: &[&str]) -> Command {
     let mut environment = sandbox.environment().clone();
     environment.retain(|name, _| !name.starts_with("VC") || name.starts_with("VCSIM"));
     if let Some(vcenter) = vcenter {
@@ -23,7 +23,13 @@ fn drover(sandbox: &Sandbox, vcenter: Option<&VCenter>, arguments: &[&str]) -> O
             ("VC_CA_FILE".to_owned(), vcenter.ca_file.clone()),
         ]));
     }
-    let output = Command::new(binary()).args(arguments).envs(environment).output().unwrap();
+    let mut command = Command::new(binary());
+    command.args(arguments).envs(environment);
+    command
+}
+
+fn drover(sandbox: &Sandbox, vcenter: Option<&VCenter>, arguments: &[&str]) -> Output {
+    let output = command(sandbox, vcenter, arguments).output().unwrap();
     for stream in [&output.stdout, &output.stderr] {
         let text = String::from_utf8_lossy(stream);
         assert!(vcenter.is_none_or(|vcenter| !text.contains(&vcenter.password)), "{text}");
@@ -120,4 +126,72 @@ fn a_check_takes_vcenters_and_secrets_from_the_manifest() {
     let output = check(vcenter, &manifest);
     let said = text(&output);
     assert!(said.contains("VmGroup default/drafted in drafted\n  ok   folder"), "{said}");
+}
+
+/// How many sessions of Drover there are in a vCenter.
+fn sessions(vcenter: &VCenter) -> usize {
+    let all: Value = serde_json::from_str(&vcenter.govc(&["session.ls", "-json"]).unwrap()).unwrap();
+    let all = all["sessionList"].as_array().unwrap().clone();
+    assert!(!all.is_empty(), "govc has one itself");
+    all.iter().filter(|session| session["userAgent"].as_str().unwrap_or_default().starts_with("drover")).count()
+}
+
+#[test]
+fn no_way_out_leaves_a_session_behind() {
+    // One of its own: a check logs in to all vCenters that there are, and other tests count logins.
+    let sandbox = &Sandbox::start("way-out", &[]).unwrap();
+    sandbox.install_kinds();
+    let vcenter = sandbox.vcenter();
+    let _namespace = sandbox.namespace("way-out");
+    let manifest = |name: &str, groups: &[Value]| {
+        let file = sandbox.dir().join(format!("way-out-{name}.json"));
+        let documents: Vec<_> = groups.iter().map(Value::to_string).collect();
+        fs::write(&file, documents.join("\n---\n")).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let group = |name: &str, spec: &Value| {
+        let mut group = vm_group(name, spec);
+        group["metadata"]["namespace"] = json!("way-out");
+        group["spec"]["vcenter"] = json!("default");
+        group
+    };
+    let good = group("good", &json!({}));
+    let no_template = manifest("no-template", &[good.clone(), group("bad", &json!({"template": "nothing"}))]);
+    let senseless = manifest("senseless", &[good.clone(), group("bad", &json!({"cpu": 0}))]);
+    let mut nowhere = group("bad", &json!({}));
+    nowhere["spec"]["vcenter"] = json!("nowhere");
+    let nowhere = manifest("nowhere", &[good.clone(), nowhere]);
+    let good = manifest("good", &[good]);
+    for (arguments, succeeds) in [
+        (["plan", "-f", &good], true),
+        (["plan", "-f", &no_template], false),
+        (["plan", "-f", &senseless], false),
+        (["plan", "-f", &nowhere], false),
+        (["check", "-f", &no_template], false),
+        (["check", "-f", &nowhere], false),
+    ] {
+        let before = vcenter.calls("Login", "drover");
+        let output = drover(sandbox, Some(vcenter), &arguments);
+        assert_eq!(output.status.success(), succeeds, "{arguments:?}: {}", text(&output));
+        assert!(vcenter.calls("Login", "drover") > before, "{arguments:?} has logged in");
+        assert_eq!(sessions(vcenter), 0, "{arguments:?}");
+    }
+
+    // Somebody has waited long enough. An operator that is told to stop so early has done nothing yet.
+    for (signal, method, latency, arguments) in [
+        ("INT", "WaitForUpdatesEx", "60s", &["plan", "-f", &good][..]),
+        ("TERM", "WaitForUpdatesEx", "60s", &["check", "-f", &good]),
+        ("TERM", "Login", "1s", &["plan", "-f", &good]),
+        ("TERM", "Login", "1s", &["run"]),
+    ] {
+        let slow = vcenter.rule(&json!({"method": method, "client": "drover", "latency": latency}));
+        let mut command = command(sandbox, Some(vcenter), arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        eventually(sandbox, SOON, "it waits", || if slow.hits() > 0 { Ok(()) } else { Err("not yet".to_owned()) });
+        process::signal(child.id(), signal);
+        let status = child.wait().unwrap();
+        assert_eq!(status.success(), arguments == ["run"], "{arguments:?}: {status}");
+        slow.remove();
+        assert_eq!(sessions(vcenter), 0, "{signal} {arguments:?}");
+    }
 }

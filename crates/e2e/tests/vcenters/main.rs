@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_mins(2);
 /// How many vCenters the tests take for themselves, and one that the environment names.
-const VCENTERS: &str = "--vcenters=20";
+const VCENTERS: &str = "--vcenters=21";
 
 /// One operator for all tests. Each takes vCenters of its own, and declares them under names of its own.
 fn sandbox() -> &'static Sandbox {

@@ -65,6 +65,35 @@ fn each_privilege_that_is_missing_is_named_with_the_object_and_a_refusal_is_mend
 }
 
 #[test]
+fn what_a_group_needed_rights_for_is_forgotten_with_it_and_with_what_it_names_no_more() {
+    let lab = Declared::connected("forgotten", &json!({}));
+    let template = "/DC0/vm/vm-operator/vm-operator-template";
+    for name in ["plain", "other"] {
+        lab.vcenter.govc(&["vm.clone", "-vm.ipath", template, "-folder", "/DC0/vm", "-on=false", name]).unwrap();
+    }
+    let of = |name: &str| json!({"replicas": 1, "vcenter": "forgotten", "template": format!("/DC0/vm/{name}")});
+    let goes = Group::create(sandbox(), "rights-goes", &of("plain"));
+    let stays = Group::create(sandbox(), "rights-stays", &of("other"));
+    for group in [&goes, &stays] {
+        group.says("RUNNING", "successfully reconciled");
+    }
+    lab.control("PUT", "/privileges", &json!({"missing": ["VirtualMachine.Provisioning.Clone"]}));
+    lab.control("DELETE", "/sessions", &Value::Null);
+    let message = lab.says("Authorized", "False", "PrivilegesMissing", "on the VM /DC0/vm/plain");
+    assert!(message.contains("on the VM /DC0/vm/other"), "{message}");
+    goes.delete();
+    eventually(sandbox(), SOON, "the VM of the group that is gone isn't told of", || {
+        let message = lab.says("Authorized", "False", "PrivilegesMissing", "on the VM /DC0/vm/other");
+        if message.contains("/DC0/vm/plain") { Err(message) } else { Ok(()) }
+    });
+    // A template needs another privilege than a VM does.
+    stays.patch(&json!({"template": "vm-operator-template", "update": {"strategy": "OnDelete"}})).unwrap();
+    lab.says("Authorized", "True", "Granted", "");
+    lab.control("PUT", "/privileges", &json!({"missing": []}));
+    stays.delete();
+}
+
+#[test]
 fn the_role_that_is_printed_can_be_created_with_govc() {
     let vcenter = sandbox().vcenter();
     let words: Vec<_> = role()

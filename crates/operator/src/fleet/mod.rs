@@ -163,19 +163,20 @@ impl Fleet {
         let around = self.around(&group.namespace().unwrap_or_default())?;
         let known = self.known();
         let status = group.status.clone().unwrap_or_default();
+        let candidates = known.roster.candidates(&around);
+        if let (Some(_), Some(recorded)) = (&group.metadata.deletion_timestamp, &status.vcenter) {
+            return known.seat(home::end(&candidates, recorded)?).map(Housing::Here);
+        }
         let live = status.vcenter.as_deref().and_then(|name| known.seat(name).ok()).map(|seat| seat.live);
         let recorded = status.vcenter.as_deref().map(|name| Recorded { name, is_there: live.is_some() });
-        // One that is being deleted goes where it was made, wherever a new one would go.
         let has_members = || {
-            group.metadata.deletion_timestamp.is_some()
-                || is_kept_of(group)
+            is_kept_of(group)
                 || match live.as_ref().filter(|live| live.is_in_sight()) {
                     Some(live) => live.mirror().has_members(&group.uid().unwrap_or_default(), cluster),
                     None => status.current_replicas.unwrap_or(0) > 0,
                 }
         };
-        let spec = group.spec.vcenter.as_deref().filter(|_| group.metadata.deletion_timestamp.is_none());
-        match home::home(&known.roster.candidates(&around), around.names(spec), recorded, has_members)? {
+        match home::home(&candidates, around.names(group.spec.vcenter.as_deref()), recorded, has_members)? {
             Home::At(name) => known.seat(&name).map(Housing::Here),
             Home::Settle(name) => {
                 // One that can't be read may be the one that the group is for.
@@ -204,6 +205,7 @@ impl Fleet {
     pub(crate) fn retain_groups(&self, is_there: impl Fn(&str) -> bool) {
         for live in self.lives() {
             live.works().retain(&is_there);
+            live.rights().retain_groups(&is_there);
         }
     }
 
@@ -253,6 +255,11 @@ impl Known {
         };
         Ok(Seat { live: Arc::clone(live), defaults })
     }
+}
+
+/// Ends a session for good, if vCenter does so soon: there is no other after it.
+pub(crate) async fn close(client: &vim25::Client) {
+    let _ = timeout(FAREWELL, client.close()).await;
 }
 
 /// Ends a session, if vCenter does so soon.

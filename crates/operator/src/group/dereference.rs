@@ -12,7 +12,7 @@ use super::{
     Site,
     source::{self, CloudInit, Found, Unusable},
 };
-use crate::vcenter::Live;
+use crate::vcenter::{Live, rights::Whose};
 
 /// What a group names is looked for again after this long, if it wasn't there.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -28,7 +28,9 @@ pub(super) async fn dereference(site: &Site<'_>, group: &VmGroup, desired: &Desi
     }
     let _turn = site.live.lookups.acquire().await;
     let base = source::base(&site.live.inventory, &site.spec.placement).await?;
-    base.concern(site.live, &site.spec.placement);
+    let whose = Whose::Group(desired.uid.clone());
+    source::forget_unnamed(site.live, &whose, &site.spec);
+    base.concern(site.live, &whose, &site.spec.placement);
     let template = source::find_template(site.live, &base, &site.spec.template).await.ok();
     let found = Found { base, template, source: None, cloud_init: CloudInit::inline(&site.spec) };
     remember(site, group, desired, &found);
@@ -46,7 +48,7 @@ pub(super) async fn find_source(site: &Site<'_>, group: &VmGroup, found: &mut Fo
     if found.source.is_none() {
         let _turn = site.live.lookups.acquire().await;
         let source = source::source(site.live, &found.base, found.template.clone(), &site.spec).await?;
-        source.concern(site.live, &site.spec);
+        source.concern(site.live, &Whose::Group(group.uid().unwrap_or_default()), &site.spec);
         found.source = Some(source);
     }
     let secrets: Api<Secret> = Api::namespaced(site.context.kube.clone(), &group.namespace().unwrap_or_default());
@@ -58,7 +60,7 @@ pub(super) async fn find_source(site: &Site<'_>, group: &VmGroup, found: &mut Fo
 pub(crate) async fn concern_defaults(live: &Live, defaults: &Placement) {
     let is_wanted = live.rights().wants_defaults();
     if is_wanted && let Ok(base) = source::base(&live.inventory, defaults).await {
-        base.concern(live, defaults);
+        base.concern(live, &Whose::Defaults, defaults);
     }
 }
 

@@ -31,6 +31,8 @@ struct Diary {
     told: Told,
     progress: Option<Progress>,
     written: Option<Instant>,
+    /// Whether it was told that the group isn't given up.
+    is_abandoning_refused: bool,
 }
 
 /// What is to be said of a group now.
@@ -70,6 +72,13 @@ impl Diaries {
         };
         let news = diary.told.news(&facts);
         Page { verdict, news }
+    }
+
+    /// Whether it is to be told that a group isn't given up though its annotation asks for that: once.
+    pub(super) fn is_first_refusal(&self, uid: &str) -> bool {
+        let mut diaries = self.all();
+        let diary = diaries.entry(uid.to_owned()).or_default();
+        !std::mem::replace(&mut diary.is_abandoning_refused, true)
     }
 
     /// How long to wait before a status may be written, if it is too early. Otherwise it counts as written.

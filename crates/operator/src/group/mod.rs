@@ -46,7 +46,7 @@ pub(crate) use source::Unusable;
 pub(crate) use survey::{Finding, survey};
 pub(crate) use works::{PATIENCE, Works, serve_queue};
 
-/// On a group that is being deleted: whatever is left of it in vCenter stays there.
+/// On a group that is being deleted and can't go on by itself: whatever is left of it in vCenter stays there.
 const ABANDON: &str = "vm.codeconnect.vmworld.com/abandon";
 /// After a write that met another, the watch brings what is there now, mostly before this.
 const CONFLICT: Duration = Duration::from_millis(500);
@@ -90,10 +90,6 @@ pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Res
     if !finalizer::is_on(&group) {
         let is_done = is_deleted || finalizer::put_on(&groups, &group.metadata).await?;
         return Ok(if is_done { Requeue::await_change() } else { Requeue::requeue(CONFLICT) });
-    }
-    if is_deleted && is_abandoned(&group) {
-        report::abandoned(&context.kube, &group);
-        return let_go(&context, &groups, &group).await;
     }
     let desired = match Desired::of(&group) {
         Ok(desired) => desired,
@@ -141,8 +137,23 @@ pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Res
         }
         return let_go(&context, &groups, &group).await;
     }
+    let is_abandoned = is_deleted && is_abandoned(&group);
+    if is_deleted && !is_abandoned {
+        turn.trouble = with_way_out(turn.trouble);
+    }
     let page = context.diaries.page(&desired, &group, &mut turn);
     events::tell(&context.kube, &*group, &page.news);
+    match &turn.trouble {
+        Trouble::None if is_abandoned && context.diaries.is_first_refusal(&desired.uid) => {
+            report::not_abandoned(&context.kube, &group);
+        }
+        // It can't go on by itself, and says why.
+        trouble if is_abandoned && *trouble != Trouble::None => {
+            report::abandoned(&context.kube, &group, &page.verdict.message);
+            return let_go(&context, &groups, &group).await;
+        }
+        _ => {}
+    }
     let status = report::status(&group, &desired, &turn, &page.verdict);
     if let Some(wait) = context.diaries.wait_to_write(&group, &status) {
         return Ok(Requeue::requeue(wait.min(turn.wake)));
@@ -159,7 +170,7 @@ async fn let_go(context: &Context, groups: &Api<VmGroup>, group: &VmGroup) -> Re
     if !finalizer::take_off(groups, &group.metadata).await? {
         return Ok(Requeue::requeue(CONFLICT));
     }
-    info!(group = %group.name_any(), "the group's end is reached");
+    info!(namespace = group.namespace(), group = %group.name_any(), "the group's end is reached");
     context.diaries.forget(&group.uid().unwrap_or_default());
     context.fleet.forget(group);
     Ok(Requeue::await_change())
@@ -196,6 +207,23 @@ fn is_abandoned(group: &VmGroup) -> bool {
 fn was_nowhere(group: &VmGroup) -> bool {
     let is_empty = |status: &VmGroupStatus| status.vcenter.is_none() && status.current_replicas.unwrap_or(0) == 0;
     !record::is_kept_of(group) && group.status.as_ref().is_none_or(is_empty)
+}
+
+/// What stands in the way of a group that is being deleted, with what its user can do about it.
+fn with_way_out(trouble: Trouble) -> Trouble {
+    let add = |why: String| {
+        if why.contains(ABANDON) {
+            return why;
+        }
+        format!("{why}; to give the group up with all that is left of it in vCenter, annotate it with {ABANDON}=true")
+    };
+    match trouble {
+        Trouble::VCenterAway(why) => Trouble::VCenterAway(add(why)),
+        Trouble::NoVCenter(why) => Trouble::NoVCenter(add(why)),
+        Trouble::NotFound(why) => Trouble::NotFound(add(why)),
+        Trouble::Invalid(why) => Trouble::Invalid(add(why)),
+        other => other,
+    }
 }
 
 fn homeless(none: &NoVCenter) -> Trouble {
@@ -335,7 +363,8 @@ fn nothing() -> Plan {
 }
 
 /// What is done when a reconcile fails: the API server is asked again in a while.
-pub(crate) fn on_error(_: Arc<VmGroup>, error: &Error, _: Arc<Context>) -> Requeue {
-    warn!(%error, "a reconcile failed");
+#[allow(clippy::needless_pass_by_value, reason = "kube hands it over so")]
+pub(crate) fn on_error(group: Arc<VmGroup>, error: &Error, _: Arc<Context>) -> Requeue {
+    warn!(namespace = group.namespace(), group = %group.name_any(), %error, "a reconcile failed");
     Requeue::requeue(Duration::from_secs(5))
 }

@@ -85,10 +85,20 @@ pub(super) fn folder_kept(kube: &Client, group: &VmGroup) {
     events::tell(kube, group, &[News { is_warning: true, reason: "FolderKept", message }]);
 }
 
-/// Tells that the group is given up.
-pub(super) fn abandoned(kube: &Client, group: &VmGroup) {
-    let message = "given up as its annotation asks: what is left of it in vCenter stays there, unattended".to_owned();
+/// Tells that the group is given up, and why it couldn't go on.
+pub(super) fn abandoned(kube: &Client, group: &VmGroup, why: &str) {
+    let message = format!(
+        "given up as its annotation asks: what is left of it in vCenter stays there, unattended. It waited: {why}"
+    );
     events::tell(kube, group, &[News { is_warning: true, reason: "Abandoned", message }]);
+}
+
+/// Tells that the group isn't given up, though its annotation asks for that.
+pub(super) fn not_abandoned(kube: &Client, group: &VmGroup) {
+    let message = "the annotation to abandon the group has no effect: nothing stands in the way, and its VMs are being deleted or \
+                   kept as spec.deletionPolicy says"
+        .to_owned();
+    events::tell(kube, group, &[News { is_warning: false, reason: "AbandonIgnored", message }]);
 }
 
 fn conditions(group: &VmGroup, judgements: &[Judgement; 3]) -> Vec<Condition> {

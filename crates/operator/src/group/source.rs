@@ -1,6 +1,6 @@
 //! What a group names, found in vCenter: where its machines go and what they are made from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use drover_api::{
     VmGroupSpec,
@@ -24,7 +24,12 @@ use vim25::{
 };
 
 use super::networks;
-use crate::vcenter::{Live, host::Host, mirror::Mirror, rights::Part};
+use crate::vcenter::{
+    Live,
+    host::Host,
+    mirror::Mirror,
+    rights::{Concern, Concerns, Part, Whose},
+};
 
 /// The folder that the seed operator's users make for it.
 const DEFAULT_FOLDER: &str = "vm-operator";
@@ -102,27 +107,48 @@ pub(crate) struct CloudInit {
 
 impl Base {
     /// Notes where rights are needed.
-    pub(crate) fn concern(&self, live: &Live, placement: &Placement) {
-        live.rights().concern(self.folder.reference(), Part::Folder, folder_name(placement));
+    pub(crate) fn concern(&self, live: &Live, whose: &Whose, placement: &Placement) {
+        let folder = Concern { part: Part::Folder, name: folder_name(placement).to_owned() };
+        let used = [(self.folder.reference().clone(), folder)].into();
+        live.rights().concern(whose, |concern| concern.part == Part::Folder, used);
     }
 }
 
 impl Source {
     /// Notes where rights are needed.
-    pub(crate) fn concern(&self, live: &Live, spec: &VmGroupSpec) {
-        let mut rights = live.rights();
+    pub(crate) fn concern(&self, live: &Live, whose: &Whose, spec: &VmGroupSpec) {
+        let used = |object: &ManagedObjectReference, part, name: &str| {
+            (object.clone(), Concern { part, name: name.to_owned() })
+        };
         let part = if self.make.is_template { Part::Template } else { Part::PlainVm };
-        rights.concern(self.template.reference(), part, &spec.template);
-        let placement = &spec.placement;
-        let pool = placement.resource_pool.as_deref().or(placement.cluster.as_deref()).unwrap_or("that is the default");
-        rights.concern(self.pool.reference(), Part::ResourcePool, pool);
-        for (datastore, name) in self.datastore.iter().zip(&placement.datastore) {
-            rights.concern(datastore.reference(), Part::Datastore, name);
-        }
-        for (network, name) in self.networks.iter().zip(&spec.networks) {
-            rights.concern(network.reference(), Part::Network, name);
-        }
+        let mut all = Concerns::from([
+            used(self.template.reference(), part, &spec.template),
+            used(self.pool.reference(), Part::ResourcePool, pool_name(spec)),
+        ]);
+        let datastores = self.datastore.iter().zip(&spec.placement.datastore);
+        all.extend(datastores.map(|(datastore, name)| used(datastore.reference(), Part::Datastore, name)));
+        let networks = self.networks.iter().zip(&spec.networks);
+        all.extend(networks.map(|(network, name)| used(network.reference(), Part::Network, name)));
+        live.rights().concern(whose, |concern| concern.part != Part::Folder, all);
     }
+}
+
+/// What the resource pool is called that clones go to.
+fn pool_name(spec: &VmGroupSpec) -> &str {
+    let placement = &spec.placement;
+    placement.resource_pool.as_deref().or(placement.cluster.as_deref()).unwrap_or("that is the default")
+}
+
+/// Forgets where rights were needed for what a spec names no more. What it still names is noted anew when it is looked for.
+pub(super) fn forget_unnamed(live: &Live, whose: &Whose, spec: &VmGroupSpec) {
+    let placement = &spec.placement;
+    let named = [folder_name(placement), pool_name(spec), &spec.template];
+    let named: BTreeSet<_> = named
+        .into_iter()
+        .chain(placement.datastore.as_deref())
+        .chain(spec.networks.iter().map(String::as_str))
+        .collect();
+    live.rights().concern(whose, |concern| !named.contains(concern.name.as_str()), Concerns::new());
 }
 
 impl Hosts {

@@ -2,14 +2,17 @@
 
 use drover_api::VmGroup;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
+use kube::{Api, ResourceExt};
 use vim25::ManagedObject;
 
 use super::{
     networks,
     source::{self, Unusable, with_defaults},
 };
-use crate::{fleet::Seat, vcenter::rights};
+use crate::{
+    fleet::Seat,
+    vcenter::rights::{self, Whose},
+};
 
 /// What was looked for, and what was found or why it can't be used.
 pub(crate) struct Finding {
@@ -30,7 +33,9 @@ pub(crate) async fn survey(seat: &Seat, secrets: Option<&Api<Secret>>, cluster: 
         // All the rest is looked for in the datacenter.
         Err(unusable) => return vec![finding("folder", Err::<String, _>(unusable))],
     };
-    base.concern(live, &spec.placement);
+    // One that isn't there yet has no UID, and is told from others all the same.
+    let whose = Whose::Group(format!("{}/{}", group.namespace().unwrap_or_default(), group.name_any()));
+    base.concern(live, &whose, &spec.placement);
     let mut found = vec![finding("folder", Ok(source::folder_name(&spec.placement)))];
     let template = source::find_template(live, &base, &spec.template).await;
     let below = Some(base.datacenter.reference());
@@ -69,7 +74,7 @@ pub(crate) async fn survey(seat: &Seat, secrets: Option<&Api<Secret>>, cluster: 
         found.push(finding("cloud-init", source::cloud_init(secrets, &spec).await.map(|_| "what it is told is there")));
     }
     if let Ok(source) = source::source(live, &base, None, &spec).await {
-        source.concern(live, &spec);
+        source.concern(live, &whose, &spec);
     }
     found.push(privileges(seat).await);
     found.push(copies(seat, cluster, group));

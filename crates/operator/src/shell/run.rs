@@ -14,7 +14,7 @@ use k8s_openapi::api::{
 // What wakes a controller need not be read whole: the code that reads a pod's insides is larger than all of this room's.
 use kube::api::PartialObjectMeta as Meta;
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     runtime::{
         Controller,
         controller::{self, Action as Requeue},
@@ -110,8 +110,9 @@ async fn measured(shell: Arc<MyOwnShell>, context: Arc<Context>) -> Result<Reque
 }
 
 /// What is done when a reconcile fails: the API server is asked again in a while.
-fn on_error<K>(_: Arc<K>, error: &Error, _: Arc<Context>) -> Requeue {
-    warn!(%error, "a reconcile failed");
+#[allow(clippy::needless_pass_by_value, reason = "kube hands it over so")]
+fn on_error<K: Resource<DynamicType = ()>>(object: Arc<K>, error: &Error, _: Arc<Context>) -> Requeue {
+    warn!(kind = %K::kind(&()), namespace = object.namespace(), object = %object.name_any(), %error, "a reconcile failed");
     Requeue::requeue(Duration::from_secs(5))
 }
 

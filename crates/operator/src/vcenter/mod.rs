@@ -231,7 +231,9 @@ impl Live {
 
     /// Forgets a group that is gone.
     pub(crate) fn forget(&self, group: &VmGroup) {
-        self.works().forget(&group.uid().unwrap_or_default());
+        let uid = group.uid().unwrap_or_default();
+        self.works().forget(&uid);
+        self.rights().retain_groups(|other| other != uid);
         let folder = names::folder(&group.namespace().unwrap_or_default(), &group.name_any());
         self.mirror().awaited.remove(&folder);
     }

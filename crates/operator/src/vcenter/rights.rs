@@ -97,6 +97,18 @@ pub(crate) struct Concern {
     pub name: String,
 }
 
+/// Whose need an object is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Whose {
+    /// That of groups which say nothing.
+    Defaults,
+    /// That of the group with this UID.
+    Group(String),
+}
+
+/// The objects that somebody uses.
+pub(crate) type Concerns = BTreeMap<ManagedObjectReference, Concern>;
+
 /// What is missing on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Missing {
@@ -107,7 +119,7 @@ pub(crate) struct Missing {
 /// What is known of the rights in a vCenter.
 #[derive(Debug, Default)]
 pub(crate) struct Rights {
-    concerns: BTreeMap<ManagedObjectReference, Concern>,
+    concerns: BTreeMap<Whose, Concerns>,
     /// What was found missing, and when it was looked for.
     checked: Option<(Instant, Vec<Missing>)>,
     is_doubted: bool,
@@ -116,13 +128,41 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// Adds an object that groups use.
-    pub(crate) fn concern(&mut self, object: &ManagedObjectReference, part: Part, name: &str) {
-        let concern = Concern { part, name: name.to_owned() };
-        if self.concerns.get(object) != Some(&concern) {
-            self.concerns.insert(object.clone(), concern);
-            self.is_doubted = true;
+    /// Notes which objects somebody uses, in place of those that are replaced.
+    pub(crate) fn concern(&mut self, whose: &Whose, is_replaced: impl Fn(&Concern) -> bool, used: Concerns) {
+        let before = self.concerns.get(whose);
+        let mut after: Concerns = before.cloned().unwrap_or_default();
+        after.retain(|_, concern| !is_replaced(concern));
+        after.extend(used);
+        if before != Some(&after) {
+            self.concerns.insert(whose.clone(), after);
+            self.concerns_differ();
         }
+    }
+
+    /// Forgets what groups needed that are gone.
+    pub(crate) fn retain_groups(&mut self, is_there: impl Fn(&str) -> bool) {
+        let before = self.concerns.len();
+        self.concerns.retain(|whose, _| match whose {
+            Whose::Defaults => true,
+            Whose::Group(uid) => is_there(uid),
+        });
+        if self.concerns.len() != before {
+            self.concerns_differ();
+        }
+    }
+
+    fn concerns_differ(&mut self) {
+        self.is_doubted = true;
+        // What nobody uses lacks nothing.
+        if self.concerns.values().all(BTreeMap::is_empty) {
+            self.checked = None;
+        }
+    }
+
+    /// All objects that somebody uses.
+    fn all(&self) -> Concerns {
+        self.concerns.values().flatten().map(|(object, concern)| (object.clone(), concern.clone())).collect()
     }
 
     /// They may be others than they were.
@@ -151,11 +191,12 @@ impl Rights {
 pub(crate) async fn check(live: &Live) -> Result<(), Error> {
     let concerns = {
         let mut rights = live.rights();
-        if !rights.is_due() || rights.concerns.is_empty() {
+        let concerns = rights.all();
+        if !rights.is_due() || concerns.is_empty() {
             return Ok(());
         }
         rights.is_doubted = false;
-        rights.concerns.clone()
+        concerns
     };
     match ask(live, &concerns).await {
         Ok(missing) => {
@@ -167,7 +208,7 @@ pub(crate) async fn check(live: &Live) -> Result<(), Error> {
             rights.is_doubted = true;
             // One that is gone would fail the question for all.
             if let Some(gone) = error.fault().and_then(vim25::Fault::object) {
-                rights.concerns.remove(gone);
+                rights.concerns.values_mut().for_each(|used| drop(used.remove(gone)));
             }
             Err(error)
         }
@@ -175,10 +216,7 @@ pub(crate) async fn check(live: &Live) -> Result<(), Error> {
 }
 
 /// Asks vCenter what of all that is needed is missing on these objects.
-pub(crate) async fn ask(
-    live: &Live,
-    concerns: &BTreeMap<ManagedObjectReference, Concern>,
-) -> Result<Vec<Missing>, Error> {
+pub(crate) async fn ask(live: &Live, concerns: &Concerns) -> Result<Vec<Missing>, Error> {
     let session = live.client.session().await?;
     let Some(this) = session.content.authorization_manager.clone() else { return Ok(Vec::new()) };
     let privileges: BTreeSet<_> = concerns.values().flat_map(|concern| concern.part.needs()).collect();
@@ -189,7 +227,7 @@ pub(crate) async fn ask(
     Ok(missing(concerns, &answers))
 }
 
-fn missing(concerns: &BTreeMap<ManagedObjectReference, Concern>, answers: &[EntityPrivilege]) -> Vec<Missing> {
+fn missing(concerns: &Concerns, answers: &[EntityPrivilege]) -> Vec<Missing> {
     let mut found = Vec::new();
     for answer in answers {
         let object: ManagedObjectReference = answer.entity.clone().into();
@@ -252,6 +290,27 @@ mod tests {
              `drover vcenter privileges` prints the role to create"
         );
         assert_eq!(missing(&concerns, &[answer(&pool, &[]), answer(&folder, &[])]), []);
+    }
+
+    #[test]
+    fn what_somebody_uses_is_forgotten_with_them_and_what_another_uses_too_is_not() {
+        let concern = |part, name: &str| Concern { part, name: name.to_owned() };
+        let (folder, vm) = (object("Folder", "group-1"), object("VirtualMachine", "vm-1"));
+        let group = |uid: &str| Whose::Group(uid.to_owned());
+        let mut rights = Rights::default();
+        rights.concern(&group("a"), |_| false, [(folder.clone(), concern(Part::Folder, "here"))].into());
+        rights.concern(&group("b"), |_| false, [(folder.clone(), concern(Part::Folder, "here"))].into());
+        rights.concern(&group("b"), |_| false, [(vm.clone(), concern(Part::Template, "old"))].into());
+        assert_eq!(rights.all().len(), 2);
+        rights.is_doubted = false;
+        rights.concern(&group("b"), |concern| concern.name == "old", [(vm, concern(Part::Template, "old"))].into());
+        assert!(!rights.is_doubted, "nothing has changed");
+        rights.retain_groups(|uid| uid != "b");
+        assert!(rights.is_doubted);
+        assert_eq!(rights.all().into_keys().collect::<Vec<_>>(), [folder]);
+        rights.checked = Some((Instant::now(), Vec::new()));
+        rights.retain_groups(|_| false);
+        assert_eq!(rights.missing(), None);
     }
 
     #[test]
