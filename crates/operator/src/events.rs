@@ -10,6 +10,8 @@ use kube::{
 };
 use tracing::warn;
 
+use crate::refusal::is_namespace_leaving;
+
 const MANAGER: &str = "drover";
 
 /// Tells what there is to tell of an object. Nobody waits for it, and what can't be told now is told by the status too.
@@ -20,7 +22,10 @@ pub(crate) fn tell<K: Resource<DynamicType = ()>>(kube: &Client, about: &K, news
     let written: Vec<_> = news.iter().map(|news| event(about, &namespace, news)).collect();
     tokio::spawn(async move {
         for event in written {
-            if let Err(error) = events.create(&PostParams::default(), &event).await {
+            if let Err(error) = events.create(&PostParams::default(), &event).await
+                // Who deletes a namespace needs no events in it.
+                && !is_namespace_leaving(&error)
+            {
                 warn!(%error, reason = event.reason, "an event could not be written");
             }
         }
@@ -32,7 +37,7 @@ fn event<K: Resource<DynamicType = ()>>(about: &K, namespace: &str, news: &News)
     let instance = std::env::var("POD_NAME").unwrap_or_else(|_| MANAGER.to_owned());
     Event {
         metadata: ObjectMeta {
-            name: Some(format!("{}.{:x}", names::label(&about.name_any()), now.as_nanosecond())),
+            name: Some(format!("{}.{:x}", names::object(&names::label(&about.name_any())), now.as_nanosecond())),
             namespace: Some(namespace.to_owned()),
             ..ObjectMeta::default()
         },

@@ -14,6 +14,7 @@ mod info;
 mod leadership;
 mod metrics;
 mod plan;
+mod refusal;
 mod release;
 mod run;
 mod scout;

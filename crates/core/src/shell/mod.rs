@@ -72,7 +72,8 @@ pub enum Machines {
 }
 
 /// Whether an object belongs to the MyOwnShell of this UID. One that only goes with it is somebody else's.
-fn is_ours(meta: &ObjectMeta, uid: &str) -> bool {
+#[must_use]
+pub fn is_ours(meta: &ObjectMeta, uid: &str) -> bool {
     controller(meta).is_some_and(|owner| owner.uid == uid)
 }
 

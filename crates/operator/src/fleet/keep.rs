@@ -31,7 +31,7 @@ use super::{DEFAULT, Fleet, Known, report, roster::Declared};
 use crate::{
     connection::{BadDeclaration, Connection},
     group::{self, Context},
-    info,
+    info::{self, Publication},
     shelf::{self, Error, Shelf},
     vcenter::{Live, Trigger, rights, whereabouts::Concerned},
 };
@@ -113,6 +113,7 @@ pub(crate) fn start(
 async fn reconcile(vcenter: Arc<VCenter>, context: Arc<Context>) -> Result<Requeue, Error> {
     let outlook = context.fleet.tend(&vcenter, &context.kube);
     let Some(outlook) = outlook else { return Ok(Requeue::await_change()) };
+    let mut publication = Publication::Unknown;
     if let Ok(live) = &outlook {
         live.works().set_limits(limits(vcenter.spec.limits));
         let released = vcenter.annotations().get(RELEASE_ANNOTATION).map(String::as_str).unwrap_or_default();
@@ -127,10 +128,10 @@ async fn reconcile(vcenter: Arc<VCenter>, context: Arc<Context>) -> Result<Reque
         if live.is_in_sight() {
             live.judge();
             check_rights(live, &vcenter).await;
-            info::publish_hosts(&context, live, &vcenter).await?;
+            publication = info::publish_hosts(&context, live, &vcenter).await;
         }
     }
-    report::write(&context.kube, &vcenter, outlook.as_ref().map_err(String::as_str)).await?;
+    report::write(&context.kube, &vcenter, outlook.as_ref().map_err(String::as_str), publication).await?;
     Ok(Requeue::requeue(LOOK))
 }
 

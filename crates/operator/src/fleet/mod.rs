@@ -200,6 +200,12 @@ impl Fleet {
         future::join_all(self.lives().iter().map(|live| live.leave())).await;
     }
 
+    /// Whether a namespace is being deleted, as far as is known. Nothing can be made in it any more.
+    pub(crate) fn is_ending(&self, namespace: &str) -> bool {
+        let key = kube::runtime::reflector::ObjectRef::new(namespace);
+        self.namespaces.get(&key).is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_some())
+    }
+
     fn around(&self, namespace: &str) -> Around {
         let key = kube::runtime::reflector::ObjectRef::new(namespace);
         self.namespaces.get(&key).map(|namespace| Around::of(&*namespace)).unwrap_or_default()
