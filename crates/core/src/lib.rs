@@ -21,6 +21,7 @@ pub mod news;
 pub mod placement;
 pub mod plan;
 pub mod progress;
+pub mod publication;
 pub mod reasons;
 pub mod record;
 pub mod roll;

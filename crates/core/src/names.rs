@@ -10,6 +10,12 @@ use crate::record::Incarnation;
 /// The longest name that vCenter takes.
 pub const LONGEST: usize = 80;
 
+/// The longest value of a label, and the longest name of a Service.
+pub(crate) const LONGEST_LABEL: usize = 63;
+
+/// The longest name that an object in Kubernetes has.
+const LONGEST_OBJECT: usize = 253;
+
 /// A machine's place in its group. Slots are not reused while a machine stands in them, and need not be contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u32);
@@ -48,7 +54,28 @@ pub fn folder(namespace: &str, name: &str) -> String {
 /// A name as the value of a label, which Kubernetes keeps shorter than names.
 #[must_use]
 pub fn label(name: &str) -> String {
-    shortened(name, 63)
+    shortened(name, LONGEST_LABEL)
+}
+
+/// Text as the name of an object in Kubernetes: small letters, digits, dashes and dots, at most 253 of them, and letters or digits
+/// around each dot and at both ends. What is such a name already stays as it is. Several texts may come to one name: whoever
+/// names more than one object so has to look for that.
+#[must_use]
+pub fn object(text: &str) -> String {
+    let plain = |letter: char| match letter.to_ascii_lowercase() {
+        letter if letter.is_ascii_alphanumeric() || letter == '.' => letter,
+        _ => '-',
+    };
+    let plain: String = text.chars().map(plain).collect();
+    let labels = plain.split('.').map(|label| label.trim_matches('-')).filter(|label| !label.is_empty());
+    let name = labels.collect::<Vec<_>>().join(".");
+    if !name.is_empty() && name.len() <= LONGEST_OBJECT {
+        return name;
+    }
+    let tail = letters(hash(&[text]));
+    // It is ASCII, so it can be cut anywhere.
+    let kept = name[..name.len().min(LONGEST_OBJECT - tail.len() - 1)].trim_end_matches(['.', '-']);
+    format!("{}-{tail}", if kept.is_empty() { "unnamed" } else { kept })
 }
 
 /// Text cut to a length, with a hash of the whole in the place of what is cut.
@@ -56,9 +83,13 @@ fn shortened(text: &str, longest: usize) -> String {
     if text.len() <= longest {
         return text.to_owned();
     }
-    let tail = format!("-{}", letters(hash(&[text])));
-    let kept = (0..=longest - tail.len()).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    format!("{}{tail}", &text[..kept])
+    told_apart(text, longest, text)
+}
+
+/// Text, cut to a length where it has to be, with a hash of what it stands for at its end.
+pub(crate) fn told_apart(text: &str, longest: usize, whole: &str) -> String {
+    let tail = format!("-{}", letters(hash(&[whole])));
+    format!("{}{tail}", &text[..text.floor_char_boundary(longest - tail.len())])
 }
 
 /// Eight letters for a number: enough that the members of a group, and groups cut to one length, don't meet.
@@ -115,6 +146,23 @@ mod tests {
             assert_eq!(parts, [8, 4, 4, 4, 12], "{uuid}");
             assert!(uuid.as_bytes()[14] == b'8' && b"89ab".contains(&uuid.as_bytes()[19]), "{uuid}");
         }
+    }
+
+    #[test]
+    fn any_text_becomes_the_name_of_an_object() {
+        for (text, name) in [
+            ("esxi-dell-e.rainpole.com", "esxi-dell-e.rainpole.com"),
+            ("ESXi-1.Example.COM.", "esxi-1.example.com"),
+            ("10.0.0.7", "10.0.0.7"),
+            ("fe80::1", "fe80--1"),
+            ("DC0_C0_H0", "dc0-c0-h0"),
+            ("_odd_.-x-", "odd.x"),
+            ("web.-abcdefgh-replica-ijklmnop", "web.abcdefgh-replica-ijklmnop"),
+        ] {
+            assert_eq!(object(text), name);
+        }
+        assert!(object("東京").starts_with("unnamed-"));
+        assert_ne!(object("東京"), object("大阪"));
     }
 
     #[test]

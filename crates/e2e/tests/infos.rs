@@ -403,3 +403,106 @@ fn members_are_published_a_marked_one_goes_first_and_the_last_go_with_the_group(
         if left.is_empty() { Ok(()) } else { Err(left) }
     });
 }
+
+/// A VCenter's status, once it is as wanted.
+fn vcenter_status(name: &str, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    eventually(sandbox(), SOON, &format!("the VCenter {name}: {what}"), || {
+        let path = format!("/apis/vm.codeconnect.vmworld.com/v1alpha1/vcenters/{name}");
+        let vcenter = sandbox().get(&path).map_err(|failure| failure.to_string())?;
+        if is_wanted(&vcenter["status"]) { Ok(vcenter["status"].clone()) } else { Err(vcenter["status"].to_string()) }
+    })
+}
+
+#[test]
+fn a_vcenter_that_cannot_publish_its_hosts_says_why_and_all_else_of_it_is_shown() {
+    vcenter().declare(sandbox(), "unpublished", &json!({"publish": {"hosts": true, "namespace": "unmade"}}));
+    let status = vcenter_status("unpublished", "not published", |status| condition(status, "Published").0 == "False");
+    let (_, reason, message) = condition(&status, "Published");
+    assert!(reason == "Refused" && message.contains(r#"namespaces "unmade" not found"#), "{reason}: {message}");
+    assert_eq!(condition(&status, "Connected").0, "True");
+    assert!(status["version"].is_string() && status["hosts"].is_i64(), "{status}");
+    let namespace = sandbox().namespace("unmade");
+    vcenter_status("unpublished", "published", |status| condition(status, "Published").1 == "AsDeclared");
+    assert_eq!(namespace.get("ch", "dc0-c0-h0").unwrap()["spec"]["vcenter"], "unpublished");
+}
+
+/// The HostInfos of a namespace that a vCenter's hosts are published by, as pairs of host and name.
+fn published_by(namespace: &Namespace, vcenter: &str) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let all = namespace.list("ch").unwrap();
+    let ours = all.iter().filter(|info| info["metadata"]["ownerReferences"][0]["name"] == vcenter);
+    ours.map(|info| (text(&info["spec"]["hostname"]), text(&info["metadata"]["name"]))).collect()
+}
+
+#[test]
+fn hosts_whose_names_look_alike_or_are_taken_have_hostinfos_of_their_own() {
+    let namespace = sandbox().namespace("alike");
+    let own = |name: &str| {
+        let kind = json!({"apiVersion": "topology.corinternal.com/v1", "kind": "HostInfo"});
+        let mut manifest = kind;
+        manifest["metadata"] = json!({"name": name});
+        manifest["spec"] = json!({"hostname": "mine"});
+        manifest
+    };
+    for name in ["dc0-c0-h0", "dc0-c0-h0-alike"] {
+        namespace.declare(&own(name)).unwrap();
+    }
+    set_host("DC0_C0_H2", &json!({"name": "twin_host"}));
+    set_host("DC0_C0_H6", &json!({"name": "twin-host"}));
+    vcenter().declare(sandbox(), "alike", &json!({"publish": {"hosts": true, "namespace": "alike"}}));
+    let name_of = |host: &str| {
+        eventually(sandbox(), SOON, &format!("{host} is published"), || {
+            let published = published_by(&namespace, "alike");
+            let found = published.iter().find(|(of, _)| of == host).map(|(_, name)| name.clone());
+            found.ok_or_else(|| format!("{published:?}"))
+        })
+    };
+    let (first, second) = (name_of("twin-host"), name_of("twin_host"));
+    assert_eq!((first.as_str(), second.as_str()), ("twin-host", "twin-host-alike"));
+    assert!(name_of("DC0_C0_H0").starts_with("dc0-c0-h0-alike-"));
+    for name in ["dc0-c0-h0", "dc0-c0-h0-alike"] {
+        let mine = namespace.get("ch", name).unwrap();
+        let (meta, spec) = (&mine["metadata"], &mine["spec"]);
+        assert_eq!(
+            (&meta["ownerReferences"], &meta["labels"], spec),
+            (&Value::Null, &Value::Null, &json!({"hostname": "mine"}))
+        );
+    }
+    // An address is the same, however it is written.
+    set_host("twin-host", &json!({"name": "2001:DB8:0:0:0:0:0:7"}));
+    let mut manifest = own("by-address");
+    manifest["spec"]["hostname"] = json!("2001:db8::7");
+    namespace.declare(&manifest).unwrap();
+    status(&namespace, "ch", "by-address", "found", |status| is_found(status, "Seen"));
+}
+
+#[test]
+fn a_vminfo_of_a_members_name_that_is_somebody_elses_is_left_alone_and_told() {
+    let namespace = sandbox().namespace("taken");
+    namespace.declare(&vm_group("web", &json!({"replicas": 1, "placement": {"hosts": ["DC0_C0_H0"]}}))).unwrap();
+    let name = eventually(sandbox(), SOON, "the member is published", || {
+        let infos = namespace.list("vi").map_err(|failure| failure.to_string())?;
+        let name = infos.first().and_then(|info| info["metadata"]["name"].as_str());
+        name.map(ToOwned::to_owned).ok_or("none".to_owned())
+    });
+    let mine =
+        json!({"metadata": {"ownerReferences": null, "labels": {"whose": "mine"}}, "spec": {"nodename": "mine"}});
+    namespace.patch("vi", &name, &mine).unwrap();
+    eventually(sandbox(), SOON, "an event on the group", || {
+        let events = namespace.events("VmGroup", "NameTaken").map_err(|failure| failure.to_string())?;
+        if events.iter().any(|event| event.contains(&name)) { Ok(()) } else { Err(format!("{events:?}")) }
+    });
+    namespace.kubectl(&["scale", "vg/web", "--replicas=2"]).unwrap();
+    eventually(sandbox(), SOON, "the other member is published", || {
+        let infos = namespace.list("vi").map_err(|failure| failure.to_string())?;
+        if infos.len() == 2 { Ok(()) } else { Err(format!("{infos:?}")) }
+    });
+    let left = namespace.get("vi", &name).unwrap();
+    assert_eq!((&left["spec"]["nodename"], &left["metadata"]["ownerReferences"]), (&json!("mine"), &Value::Null));
+    assert_eq!(namespace.events("VmGroup", "NameTaken").unwrap().len(), 1);
+    namespace.kubectl(&["delete", "vi", &name]).unwrap();
+    eventually(sandbox(), SOON, "the member is published again", || {
+        let info = namespace.get("vi", &name).map_err(|failure| failure.to_string())?;
+        if info["metadata"]["ownerReferences"].is_array() { Ok(()) } else { Err(info.to_string()) }
+    });
+}

@@ -18,6 +18,8 @@ use kube::{
 };
 use tracing::warn;
 
+use crate::refusal::is_namespace_leaving;
+
 const MANAGER: &str = "drover";
 
 /// One for the whole operator: an object has so many events a minute, whoever tells them.
@@ -61,7 +63,10 @@ struct Regarding {
 }
 
 async fn write(events: &Api<Event>, regarding: &Regarding, news: &News) {
-    if let Err(error) = events.create(&PostParams::default(), &event(regarding, news)).await {
+    if let Err(error) = events.create(&PostParams::default(), &event(regarding, news)).await
+        // Who deletes a namespace needs no events in it.
+        && !is_namespace_leaving(&error)
+    {
         let Regarding { name, namespace, .. } = regarding;
         warn!(%namespace, object = %name, reason = news.reason, %error, "an event could not be written");
     }
@@ -72,7 +77,7 @@ fn event(regarding: &Regarding, news: &News) -> Event {
     let instance = std::env::var("POD_NAME").unwrap_or_else(|_| MANAGER.to_owned());
     Event {
         metadata: ObjectMeta {
-            name: Some(format!("{}.{:x}", names::label(&regarding.name), now.as_nanosecond())),
+            name: Some(format!("{}.{:x}", names::object(&names::label(&regarding.name)), now.as_nanosecond())),
             namespace: Some(regarding.namespace.clone()),
             ..ObjectMeta::default()
         },

@@ -17,6 +17,7 @@ mod log;
 mod loops;
 mod metrics;
 mod plan;
+mod refusal;
 mod release;
 mod run;
 mod scout;

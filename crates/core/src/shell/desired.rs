@@ -4,9 +4,9 @@ use drover_api::{
     MyOwnShell, bounds,
     myownshell::{Resources, Ttl},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 
-use super::FINALIZER;
+use super::{FINALIZER, former_hosts_name, hosts_name, is_ours};
 use crate::group::Timestamp;
 
 const IMAGE: &str = "busybox:latest";
@@ -41,6 +41,8 @@ pub struct Desired {
     pub end: Option<(Ttl, Timestamp)>,
     /// The VmGroup whose machines they find.
     pub group: Option<String>,
+    /// The name of the ConfigMap with the hosts file, and of the Service that the machines are found by.
+    pub hosts: String,
 }
 
 /// What whoever deletes an object wants of what belongs to it.
@@ -97,7 +99,20 @@ impl Desired {
             resources: spec.resources.clone(),
             end: if is_deleted { None } else { end(shell)? },
             group: spec.vm_group_ref.as_ref().map(|group| group.name.clone()),
+            hosts: hosts_name(meta.name.as_deref().unwrap_or_default()),
         })
+    }
+
+    /// Keeps the name that an earlier version gave to the ConfigMap and the Service, if the MyOwnShell has a ConfigMap of that name:
+    /// with another name in them, all its pods would be made anew.
+    pub fn keep_former_hosts(&mut self, there: Option<&ObjectMeta>) {
+        let former = former_hosts_name(&self.name);
+        if let (Some(former), Some(there)) = (former, there)
+            && there.name.as_ref() == Some(&former)
+            && is_ours(there, &self.uid)
+        {
+            self.hosts = former;
+        }
     }
 
     /// Whether its time is over.

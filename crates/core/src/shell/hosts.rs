@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     Desired,
-    manifest::{hosts_name, manifest, signed},
+    manifest::{manifest, signed},
 };
 
 /// Where the hosts file is in each shell.
@@ -49,10 +49,10 @@ fn is_reachable(address: IpAddr) -> bool {
 
 /// All that makes a group's machines known to the shells. The machines are in the order of their names.
 pub fn objects(desired: &Desired, group: &str, machines: &[Machine]) -> Vec<Value> {
-    let name = hosts_name(&desired.name);
-    let mut file = manifest(desired, "v1", "ConfigMap", &name);
+    let name = &desired.hosts;
+    let mut file = manifest(desired, "v1", "ConfigMap", name);
     file["data"] = json!({"hosts": hosts_file(group, machines)});
-    let mut service = manifest(desired, "v1", "Service", &name);
+    let mut service = manifest(desired, "v1", "Service", name);
     service["spec"] = json!({"clusterIP": "None"});
     let mut objects = vec![file, service];
     for family in ["IPv4", "IPv6"] {

@@ -25,10 +25,18 @@ pub fn labels(shell: &str) -> BTreeMap<&'static str, String> {
 }
 
 /// The name of the ConfigMap with a MyOwnShell's hosts file, and of the Service that its machines are found by. It is the name of
-/// a Service for any name of a MyOwnShell.
+/// a Service for any name of a MyOwnShell, and no other MyOwnShell's.
 #[must_use]
 pub fn hosts_name(shell: &str) -> String {
-    names::label(&format!("hosts-{}", shell.replace('.', "-")))
+    let dashed = format!("hosts-{}", shell.replace('.', "-"));
+    // A Service has no dots in its name. By dashes alone, `a.b` would have the name that `a-b` has.
+    if shell.contains('.') { names::told_apart(&dashed, names::LONGEST_LABEL, shell) } else { names::label(&dashed) }
+}
+
+/// The name that earlier versions gave, where it was another.
+#[must_use]
+pub fn former_hosts_name(shell: &str) -> Option<String> {
+    shell.contains('.').then(|| names::label(&format!("hosts-{}", shell.replace('.', "-"))))
 }
 
 /// The Deployment, but for the number of its replicas.
@@ -52,7 +60,7 @@ pub(super) fn deployment(desired: &Desired, domain: &str) -> Value {
         "terminationGracePeriodSeconds": GRACE_SECONDS,
     });
     if desired.group.is_some() {
-        let name = hosts_name(&desired.name);
+        let name = &desired.hosts;
         // No subPath: a file mounted by one never changes.
         pod["containers"][0]["volumeMounts"] = json!([{"name": "hosts", "mountPath": hosts::FOLDER, "readOnly": true}]);
         pod["volumes"] = json!([{"name": "hosts", "configMap": {"name": name, "optional": true}}]);

@@ -21,12 +21,12 @@ use k8s_openapi::{
         core::v1::{ConfigMap, Pod, Service},
         discovery::v1::EndpointSlice,
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
 pub use desired::Desired;
 pub use hosts::Machine;
-pub use manifest::{APPLIED, hosts_name, labels};
+pub use manifest::{APPLIED, former_hosts_name, hosts_name, labels};
 pub use plan::{Plan, Step, plan};
 pub use status::{news, status};
 pub use trouble::Trouble;
@@ -71,9 +71,24 @@ pub enum Machines {
     Of(Vec<Machine>),
 }
 
-/// Whether an object belongs to the MyOwnShell of this UID.
-fn is_ours(meta: &ObjectMeta, uid: &str) -> bool {
-    meta.owner_references.iter().flatten().any(|owner| owner.uid == uid)
+/// Whether an object belongs to the MyOwnShell of this UID. One that only goes with it is somebody else's.
+#[must_use]
+pub fn is_ours(meta: &ObjectMeta, uid: &str) -> bool {
+    controller(meta).is_some_and(|owner| owner.uid == uid)
+}
+
+/// Whether a pod is one of a Deployment's, whatever its labels say.
+#[must_use]
+pub fn is_shell(pod: &ObjectMeta, deployment: &str) -> bool {
+    let Some(hash) = pod.labels.as_ref().and_then(|labels| labels.get("pod-template-hash")) else { return false };
+    // Kubernetes names a Deployment's ReplicaSets so, and no two of a namespace have one name.
+    controller(pod).is_some_and(|owner| {
+        owner.kind == "ReplicaSet" && owner.api_version == "apps/v1" && owner.name == format!("{deployment}-{hash}")
+    })
+}
+
+fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
 /// Whether a Deployment has Drover's finalizer and no need of it: it is being deleted, or belongs to no MyOwnShell any more.

@@ -15,8 +15,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    Desired, FINALIZER, Machines, Seen, Trouble, desired::Deletion, hosts, is_ours, manifest, sameness::is_within,
-    scaler,
+    Desired, FINALIZER, Machines, Seen, Trouble, controller, desired::Deletion, hosts, is_ours, manifest,
+    sameness::is_within, scaler,
 };
 use crate::group::Timestamp;
 
@@ -225,9 +225,8 @@ fn drift(desired: &Desired, manifest: &Value, there: Option<&Deployment>) -> Opt
 fn taken(manifest: &Value, there: &ObjectMeta) -> Trouble {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (kind, name) = (text(&manifest["kind"]), text(&manifest["metadata"]["name"]));
-    let owner = there.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
-    let whose =
-        owner.map_or("nobody that Drover knows".to_owned(), |owner| format!("the {} {}", owner.kind, owner.name));
+    let whose = controller(there)
+        .map_or("nobody that Drover knows".to_owned(), |owner| format!("the {} {}", owner.kind, owner.name));
     Trouble::NameTaken(format!(
         "there is a {kind} {name} that belongs to {whose}, and is left alone: delete it, or give the MyOwnShell another name"
     ))

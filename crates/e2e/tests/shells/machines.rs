@@ -78,6 +78,37 @@ fn shells_find_the_machines_of_a_group_as_it_scales() {
 }
 
 #[test]
+fn an_endpointslice_is_known_by_its_owner_and_not_by_its_labels() {
+    let group = Group::create(sandbox(), "slices", &json!({"replicas": 1}));
+    let shell = Shell { namespace: sandbox().existing_namespace("slices"), sandbox: sandbox() };
+    let name = "hosts-shell-ipv4-0";
+    let mine = json!({
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": name},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.6.6.6"]}],
+    });
+    shell.namespace.declare(&mine).unwrap();
+    let expected = addressed(&group, 1);
+    shell.apply(&json!({"size": 1, "vmGroupRef": {"name": "slices"}})).unwrap();
+    let message = shell.is_stalled("NameTaken");
+    assert!(message.starts_with(&format!("there is an EndpointSlice {name} that isn't")), "{message}");
+    let left = shell.namespace.get("endpointslice", name).unwrap();
+    assert_eq!(left["endpoints"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        (&left["endpoints"][0]["addresses"], &left["metadata"]["labels"]),
+        (&mine["endpoints"][0]["addresses"], &Value::Null)
+    );
+    shell.delete(&format!("endpointslice/{name}"), &[]);
+    shell.is_stalled("NotStalled");
+    finds(&shell, &expected);
+    shell.patch("endpointslice", name, &json!({"metadata": {"labels": null}}));
+    finds(&shell, &expected);
+    shell.sees("endpointslice", name, "its labels", |slice| slice["metadata"]["labels"]["app"] == "myownshell");
+}
+
+#[test]
 fn a_group_that_comes_after_its_shells_is_found() {
     let shell = Shell::create(sandbox(), "early", &json!({"size": 1, "vmGroupRef": {"name": "late"}}));
     shell.is_stalled("NoVmGroup");

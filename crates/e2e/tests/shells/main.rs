@@ -4,6 +4,7 @@ mod autoscalers;
 mod drift;
 mod ends;
 mod machines;
+mod names;
 mod words;
 
 use std::{path::Path, sync::OnceLock};

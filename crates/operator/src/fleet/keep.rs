@@ -32,7 +32,7 @@ use crate::{
     connection::{BadDeclaration, Connection},
     group::{self, Context},
     guard::Guarded,
-    info,
+    info::{self, Publication},
     loops::Running,
     shelf::{self, Error, Shelf},
     vcenter::{Live, Trigger, rights, whereabouts::Concerned},
@@ -120,6 +120,7 @@ pub(crate) fn start(
 async fn reconcile(vcenter: Arc<VCenter>, context: Arc<Context>) -> Result<Requeue, Error> {
     let outlook = context.fleet.tend(&vcenter, &context.kube);
     let Some(outlook) = outlook else { return Ok(Requeue::await_change()) };
+    let mut publication = Publication::Unknown;
     if let Ok(live) = &outlook {
         let (limits, patience) = limits(vcenter.spec.limits);
         live.works().set_limits(limits, patience);
@@ -135,10 +136,10 @@ async fn reconcile(vcenter: Arc<VCenter>, context: Arc<Context>) -> Result<Reque
         if live.is_in_sight() {
             live.judge();
             check_rights(live, &vcenter).await;
-            info::publish_hosts(&context, live, &vcenter).await?;
+            publication = info::publish_hosts(&context, live, &vcenter).await;
         }
     }
-    report::write(&context.kube, &vcenter, outlook.as_ref().map_err(String::as_str)).await?;
+    report::write(&context.kube, &vcenter, outlook.as_ref().map_err(String::as_str), publication).await?;
     Ok(Requeue::requeue(LOOK))
 }
 

@@ -222,6 +222,11 @@ impl Fleet {
         future::join_all(self.lives().iter().map(|live| live.leave())).await;
     }
 
+    /// Whether a namespace is being deleted, as far as is known. Nothing can be made in it any more.
+    pub(crate) fn is_ending(&self, namespace: &str) -> bool {
+        self.namespaces.around(namespace).is_some_and(|around| around.is_ending())
+    }
+
     /// Whether the namespaces are only just being read.
     pub(crate) fn is_new(&self) -> bool {
         self.namespaces.are_new()

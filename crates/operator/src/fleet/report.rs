@@ -9,15 +9,25 @@ use kube::{Api, Client};
 
 use crate::{
     events,
+    info::Publication,
     shelf::Error,
     status,
     vcenter::{Live, rights},
 };
 
+/// Whether each host has a HostInfo, where that is asked for.
+const PUBLISHED: &str = "Published";
+
 /// Brings the status of a VCenter up to what is so, and tells of what has changed for people.
-pub(super) async fn write(kube: &Client, vcenter: &VCenter, outlook: Result<&Arc<Live>, &str>) -> Result<(), Error> {
+pub(super) async fn write(
+    kube: &Client,
+    vcenter: &VCenter,
+    outlook: Result<&Arc<Live>, &str>,
+    publication: Publication,
+) -> Result<(), Error> {
     let before = vcenter.status.clone().unwrap_or_default();
-    let after = status(&before, vcenter.metadata.generation, outlook).await;
+    let mut after = status(&before, vcenter.metadata.generation, outlook).await;
+    after.conditions.extend(published(&before, vcenter.metadata.generation, publication));
     // As they are written: vCenter's times are finer than what the API server keeps of them, and would always differ.
     let (written, wanted) = (status::value(&before), status::value(&after));
     if written == wanted {
@@ -59,6 +69,18 @@ async fn status(before: &VCenterStatus, generation: Option<i64>, outlook: Result
         .map(|(kind, (holds, reason, message))| conditions.judge(kind, holds, reason, message))
         .into();
     status
+}
+
+/// Whether the hosts are published, where that is asked for. Until it is known, what was known last stands.
+fn published(before: &VCenterStatus, generation: Option<i64>, publication: Publication) -> Option<Condition> {
+    let conditions = Conditions { before: &before.conditions, generation, now: Timestamp::now() };
+    match publication {
+        Publication::NotAsked => None,
+        Publication::Unknown => before.conditions.iter().find(|condition| condition.type_ == PUBLISHED).cloned(),
+        Publication::Whole => Some(conditions.judge(PUBLISHED, true, Reason::AsDeclared, "")),
+        Publication::Ending(why) => Some(conditions.judge(PUBLISHED, None, Reason::Refused, why)),
+        Publication::Incomplete(reason, why) => Some(conditions.judge(PUBLISHED, false, reason, why)),
+    }
 }
 
 type Judgement = (Option<bool>, Reason, String);
@@ -120,14 +142,17 @@ fn news(before: &VCenterStatus, after: &VCenterStatus) -> Vec<News> {
         ("Connected", "True", "vCenter is there"),
         ("Authorized", "True", "all privileges that are needed are there"),
         ("SafetyHold", "False", "no more VMs are missing than may be: cloning and destroying go on"),
+        (PUBLISHED, "True", "all hosts are published"),
     ] {
         let (Some(is), was) = (find(after, kind), find(before, kind)) else { continue };
         let is_same = was.as_ref().is_some_and(|was| was.status == is.status && was.reason == is.reason);
+        let was_so = |status: &str| was.as_ref().is_some_and(|was| was.status == status);
         let reason = Reason::ALL.iter().find(|reason| reason.word() == is.reason).map_or("", |reason| reason.word());
         match is.status.as_str() {
             _ if is_same => {}
             // That nothing is missing is news only after something was.
-            "False" if good == "False" && was.is_none_or(|was| was.status != "True") => {}
+            "False" if good == "False" && !was_so("True") => {}
+            "True" if kind == PUBLISHED && !was_so("False") => {}
             "Unknown" => {}
             status if status == good => news.push(News { is_warning: false, reason, message: well.to_owned() }),
             _ => news.push(News { is_warning: true, reason, message: is.message }),

@@ -41,12 +41,19 @@ pub(crate) struct Declared {
 pub(crate) struct Around {
     labels: BTreeMap<String, String>,
     annotation: Option<String>,
+    is_ending: bool,
 }
 
 impl Around {
     pub(crate) fn of(namespace: &impl ResourceExt) -> Self {
         let annotation = namespace.annotations().get(NAMESPACE_ANNOTATION).cloned();
-        Self { labels: namespace.labels().clone(), annotation }
+        let is_ending = namespace.meta().deletion_timestamp.is_some();
+        Self { labels: namespace.labels().clone(), annotation, is_ending }
+    }
+
+    /// Whether the namespace is being deleted.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending
     }
 
     pub(crate) fn names<'a>(&'a self, spec: Option<&'a str>) -> Names<'a> {

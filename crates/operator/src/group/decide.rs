@@ -62,7 +62,7 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         base: &found.base.folder,
         cluster: &site.context.cluster,
         has_unknown_clones,
-        marked: site.context.infos.marked(&desired.uid),
+        marked: site.context.infos.marked(&desired.namespace, &desired.uid),
     };
     let memory = &mut works.group(&desired.uid).memory;
     memory.turn_to(generation);

@@ -11,7 +11,7 @@ mod reading;
 mod report;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -41,11 +41,14 @@ use crate::{
         whereabouts::{Concerned, normal},
     },
 };
-pub(crate) use publish::hosts as publish_hosts;
+pub(crate) use publish::{Publication, hosts as publish_hosts};
 
 const MANAGER: &str = "drover";
 /// How long to wait for a watch that is behind.
 const MOMENT: Duration = Duration::from_millis(100);
+
+/// A namespace, and a name in it.
+type ObjectKey = (String, String);
 
 /// The HostInfos and VMInfos that there are, as the watches tell.
 pub(crate) struct Infos {
@@ -55,6 +58,8 @@ pub(crate) struct Infos {
     overwritten: Mutex<HashMap<String, String>>,
     /// Whose figures are written when, for each vCenter.
     turns: Mutex<HashMap<String, Turns>>,
+    /// The VMInfos that have a member's name and aren't its group's, and the groups that wait for them to go.
+    in_the_way: Mutex<HashMap<ObjectKey, GroupKey>>,
     /// Something is shown whose figures have not been read.
     figures_wanted: Notify,
 }
@@ -91,6 +96,7 @@ impl Infos {
                 machines,
                 overwritten: Mutex::default(),
                 turns: Mutex::default(),
+                in_the_way: Mutex::default(),
                 figures_wanted: Notify::new(),
             },
             Writers { hosts: host_writer, machines: machine_writer },
@@ -147,14 +153,43 @@ impl Infos {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The names of a group's members that the user has marked to go first.
-    pub(crate) fn marked(&self, group: &str) -> BTreeSet<String> {
-        self.of_group(group).filter(|info| is_marked(info)).map(|info| info.name_any()).collect()
+    /// Forgets what was remembered of an object that is gone.
+    fn forget(&self, uid: &str) {
+        self.overwritten().remove(uid);
+        for turns in self.turns().values_mut() {
+            turns.leave(uid);
+        }
     }
 
-    /// The VMInfos of a group's members.
-    fn of_group(&self, group: &str) -> impl Iterator<Item = Arc<VMInfo>> {
-        self.machines.all().filter(move |info| group_of(info).is_some_and(|owner| owner.uid == group))
+    /// Remembers which VMInfos keep a group from publishing members, and returns whether there are others than before.
+    fn note_in_the_way(&self, group: &GroupKey, names: &BTreeSet<String>) -> bool {
+        let mut in_the_way = self.in_the_way();
+        let before: BTreeSet<String> =
+            in_the_way.iter().filter(|(_, of)| *of == group).map(|((_, name), _)| name.clone()).collect();
+        if before == *names {
+            return false;
+        }
+        in_the_way.retain(|_, of| of != group);
+        in_the_way.extend(names.iter().map(|name| ((group.0.clone(), name.clone()), group.clone())));
+        !names.is_subset(&before)
+    }
+
+    fn in_the_way(&self) -> MutexGuard<'_, HashMap<ObjectKey, GroupKey>> {
+        self.in_the_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The names of a group's members that the user has marked to go first.
+    pub(crate) fn marked(&self, namespace: &str, group: &str) -> BTreeSet<String> {
+        self.of_group(namespace, group).filter(|info| is_marked(info)).map(|info| info.spec.nodename.clone()).collect()
+    }
+
+    /// The VMInfos of a group's members. Those of other namespaces only say that they are.
+    fn of_group(&self, namespace: &str, group: &str) -> impl Iterator<Item = Arc<VMInfo>> {
+        let is_its = move |info: &Arc<VMInfo>| {
+            info.metadata.namespace.as_deref() == Some(namespace)
+                && group_of(info).is_some_and(|owner| owner.uid == group)
+        };
+        self.machines.all().filter(is_its)
     }
 
     fn concerned_hosts(&self, concerned: &Concerned) -> Vec<ObjectRef<HostInfo>> {
@@ -171,10 +206,13 @@ impl Infos {
 }
 
 /// The group that a VMInfo was published for.
-fn group_of(info: &VMInfo) -> Option<&OwnerReference> {
-    let owners = info.owner_references().iter();
-    let mut groups = owners.filter(|owner| owner.controller == Some(true) && owner.kind == VmGroup::kind(&()));
-    groups.find(|owner| owner.api_version == VmGroup::api_version(&()))
+pub(crate) fn group_of(info: &VMInfo) -> Option<&OwnerReference> {
+    controller(info).filter(|owner| owner.kind == VmGroup::kind(&()) && owner.api_version == VmGroup::api_version(&()))
+}
+
+/// Whose an object is: of several that it goes with, one has made it.
+fn controller(object: &impl Resource) -> Option<&OwnerReference> {
+    object.owner_references().iter().find(|owner| owner.controller == Some(true))
 }
 
 pub(crate) fn is_marked(info: &VMInfo) -> bool {
@@ -197,14 +235,23 @@ pub(crate) fn start(
     let (news, changed) = mpsc::unbounded_channel();
 
     let infos = &context.infos;
-    let told = infos.hosts.watch(&context.kube, writers.hosts, |_, _| {});
+    let mut departures = Departures::default();
+    let told = infos.hosts.watch(&context.kube, writers.hosts, {
+        let context = Arc::clone(context);
+        move |event, store| departures.of(event, store).iter().for_each(|uid| context.infos.forget(uid))
+    });
     let controller = Controller::for_stream(told, infos.hosts.store.clone());
     let hosts = run(controller, host_orders, host::reconcile, context, "hosts");
 
-    let told = infos.machines.watch(&context.kube, writers.machines, move |event, store| {
-        if let Some(group) = concerns_group(event, store) {
-            // The receiver lives as long as the operator.
-            let _ = news.send(Trigger::Group(group));
+    let mut departures = Departures::default();
+    let told = infos.machines.watch(&context.kube, writers.machines, {
+        let context = Arc::clone(context);
+        move |event, store| {
+            departures.of(event, store).iter().for_each(|uid| context.infos.forget(uid));
+            if let Some(group) = concerns_group(event, store, &context.infos.in_the_way()) {
+                // The receiver lives as long as the operator.
+                let _ = news.send(Trigger::Group(group));
+            }
         }
     });
     let controller = Controller::for_stream(told, infos.machines.store.clone());
@@ -277,15 +324,142 @@ async fn distribute(
     }
 }
 
-/// The group that has to plan or publish again, because a member was marked, or its VMInfo was deleted.
-fn concerns_group(event: &watcher::Event<Guarded<VMInfo>>, store: &Store<VMInfo>) -> Option<GroupKey> {
-    let info = match event {
-        watcher::Event::Delete(Guarded(Ok(info))) => info,
-        watcher::Event::Apply(Guarded(Ok(info))) => {
-            let was_marked = store.get(&ObjectRef::from_obj(info)).is_some_and(|before| is_marked(&before));
-            Some(info).filter(|info| is_marked(info) != was_marked)?
+/// The group that has to plan or publish again, because a member was marked, its VMInfo was deleted or taken from it, or what was
+/// in that one's way is gone.
+fn concerns_group(
+    event: &watcher::Event<Guarded<VMInfo>>,
+    store: &Store<VMInfo>,
+    in_the_way: &HashMap<ObjectKey, GroupKey>,
+) -> Option<GroupKey> {
+    let group = |info: &VMInfo| Some((info.namespace()?, group_of(info)?.name.clone()));
+    match event {
+        watcher::Event::Delete(info) => {
+            in_the_way.get(&(info.namespace()?, info.name_any())).cloned().or_else(|| group(info.0.as_ref().ok()?))
         }
-        _ => return None,
-    };
-    Some((info.namespace()?, group_of(info)?.name.clone()))
+        watcher::Event::Apply(Guarded(Ok(info))) => {
+            let before = store.get(&ObjectRef::from_obj(info));
+            let was = before.as_deref().and_then(group);
+            if was.is_some() && was != group(info) {
+                return was;
+            }
+            let was_marked = before.is_some_and(|before| is_marked(&before));
+            Some(info).filter(|info| is_marked(info) != was_marked).and_then(group)
+        }
+        _ => None,
+    }
+}
+
+/// What goes, as a watch tells it: also what has gone while nobody watched.
+#[derive(Default)]
+struct Departures {
+    /// What a watch that begins anew has told so far.
+    there: HashSet<String>,
+}
+
+impl Departures {
+    /// The UIDs of those that are gone. The store has not taken up the event yet.
+    fn of<T, K>(&mut self, event: &watcher::Event<T>, store: &Store<K>) -> Vec<String>
+    where
+        T: Resource<DynamicType = ()>,
+        K: Resource<DynamicType = ()> + Clone + 'static,
+    {
+        match event {
+            watcher::Event::Delete(object) => object.uid().into_iter().collect(),
+            watcher::Event::Init => {
+                self.there.clear();
+                Vec::new()
+            }
+            watcher::Event::InitApply(object) => {
+                self.there.extend(object.uid());
+                Vec::new()
+            }
+            watcher::Event::InitDone => {
+                let there = std::mem::take(&mut self.there);
+                let before = store.state().into_iter().filter_map(|object| object.uid());
+                before.filter(|uid| !there.contains(uid)).collect()
+            }
+            watcher::Event::Apply(_) => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use drover_api::HostInfoSpec;
+    use kube::runtime::reflector::store;
+
+    use super::*;
+
+    #[test]
+    fn what_is_gone_is_forgotten_also_if_it_went_while_nobody_watched() {
+        let host = |name: &str| {
+            let mut info = HostInfo::new(name, HostInfoSpec { hostname: name.to_owned(), vcenter: None });
+            info.metadata.uid = Some(name.to_owned());
+            info.metadata.resource_version = Some("1".to_owned());
+            info
+        };
+        let (infos, mut writers) = Infos::new();
+        let mut departures = Departures::default();
+        let mut gone = |event: watcher::Event<HostInfo>| {
+            let gone = departures.of(&event, &infos.hosts.store);
+            writers.hosts.apply_watcher_event(&event);
+            gone
+        };
+        let begin = [watcher::Event::Init, watcher::Event::InitApply(host("a")), watcher::Event::InitApply(host("b"))];
+        assert!(begin.into_iter().all(|event| gone(event).is_empty()));
+        assert!(gone(watcher::Event::InitDone).is_empty());
+        assert!(gone(watcher::Event::Apply(host("c"))).is_empty());
+        assert_eq!(gone(watcher::Event::Delete(host("a"))), ["a"]);
+        assert!(gone(watcher::Event::Init).is_empty());
+        assert!(gone(watcher::Event::InitApply(host("c"))).is_empty());
+        assert_eq!(gone(watcher::Event::InitDone), ["b"]);
+
+        let mut after = host("b");
+        after.metadata.resource_version = Some("2".to_owned());
+        infos.note_write(&host("b"), &after);
+        infos.ask_turn(Some("lab"), &host("a"));
+        infos.ask_turn(Some("lab"), &host("b"));
+        infos.forget("b");
+        assert!(infos.overwritten().is_empty());
+        let when = infos.ask_turn(Some("lab"), &host("b"));
+        assert!(matches!(when, When::In(_)), "it has lost its turn, and waits for another: {when:?}");
+    }
+
+    #[test]
+    fn a_group_publishes_again_when_a_vminfo_is_taken_from_it_or_goes_out_of_its_way() {
+        let info = |owner: Option<&str>| {
+            let mut info = VMInfo::new("web-1", drover_api::VMInfoSpec { nodename: "web-1".to_owned(), vcenter: None });
+            info.metadata.namespace = Some("ns".to_owned());
+            info.metadata.owner_references = owner.map(|name| {
+                let (kind, api_version) = (VmGroup::kind(&()).into_owned(), VmGroup::api_version(&()).into_owned());
+                let (name, uid) = (name.to_owned(), "uid".to_owned());
+                vec![OwnerReference {
+                    kind,
+                    api_version,
+                    name,
+                    uid,
+                    controller: Some(true),
+                    block_owner_deletion: None,
+                }]
+            });
+            info
+        };
+        let web = Some(("ns".to_owned(), "web".to_owned()));
+        let (known, mut writer) = store::<VMInfo>();
+        let nothing = HashMap::new();
+        assert_eq!(concerns_group(&watcher::Event::Apply(Guarded(Ok(info(Some("web"))))), &known, &nothing), None);
+        writer.apply_watcher_event(&watcher::Event::Apply(info(Some("web"))));
+        assert_eq!(concerns_group(&watcher::Event::Apply(Guarded(Ok(info(Some("web"))))), &known, &nothing), None);
+        assert_eq!(concerns_group(&watcher::Event::Apply(Guarded(Ok(info(None)))), &known, &nothing), web);
+        assert_eq!(concerns_group(&watcher::Event::Delete(Guarded(Ok(info(Some("web"))))), &known, &nothing), web);
+        assert_eq!(concerns_group(&watcher::Event::Delete(Guarded(Ok(info(None)))), &known, &nothing), None);
+
+        let (infos, _writers) = Infos::new();
+        let (group, names) = (web.clone().unwrap(), BTreeSet::from(["web-1".to_owned()]));
+        assert!(infos.note_in_the_way(&group, &names));
+        assert!(!infos.note_in_the_way(&group, &names), "it is told once");
+        assert_eq!(concerns_group(&watcher::Event::Delete(Guarded(Ok(info(None)))), &known, &infos.in_the_way()), web);
+        assert!(!infos.note_in_the_way(&group, &BTreeSet::new()), "nobody is told that nothing is in the way");
+        assert!(infos.in_the_way().is_empty());
+    }
 }

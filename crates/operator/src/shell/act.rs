@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use drover_api::MyOwnShell;
 use drover_core::shell::{
-    APPLIED, FINALIZER, MANAGER, Seen, Step, Trouble,
+    APPLIED, FINALIZER, MANAGER, Seen, Step, Trouble, is_ours,
     plan::{Object, Plan},
 };
 use k8s_openapi::{
@@ -17,18 +17,22 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy},
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
     core::Status,
 };
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tracing::info;
+
+use crate::refusal::{is_namespace_leaving, is_stale};
 
 /// What came of a plan.
 #[derive(Default)]
 pub(super) struct Outcome {
     /// The API server refuses a step.
     pub refusal: Option<Trouble>,
+    /// Nothing can be made any more, because the namespace is being deleted.
+    pub is_namespace_leaving: bool,
     /// Something is not as it was when it was looked at, and has to be looked at again.
     pub is_stale: bool,
     /// The Deployment is another than before.
@@ -46,7 +50,8 @@ pub(super) async fn act(
     for step in &plan.steps {
         if let Err(error) = take(kube, shell, step, seen, &mut outcome).await {
             match &error {
-                kube::Error::Api(status) if status.code == 409 => outcome.is_stale = true,
+                error if is_namespace_leaving(error) => outcome.is_namespace_leaving = true,
+                error if is_stale(error) => outcome.is_stale = true,
                 kube::Error::Api(status) => match refusal(status) {
                     Some(refusal) => outcome.refusal = Some(refusal),
                     None => return Err(error),
@@ -54,6 +59,9 @@ pub(super) async fn act(
                 _ => return Err(error),
             }
             // What comes after it was planned with it.
+            break;
+        }
+        if outcome.refusal.is_some() {
             break;
         }
     }
@@ -78,9 +86,12 @@ async fn take(
             None => Ok(()),
         },
         Step::Apply(manifest) => match manifest["kind"].as_str() {
-            Some("ConfigMap") => apply::<ConfigMap>(kube, manifest).await.map(|_| ()),
-            Some("Service") => apply::<Service>(kube, manifest).await.map(|_| ()),
-            Some("EndpointSlice") => apply::<EndpointSlice>(kube, manifest).await.map(|_| ()),
+            Some("ConfigMap") => make_or_apply::<ConfigMap>(kube, manifest).await,
+            Some("Service") => make_or_apply::<Service>(kube, manifest).await,
+            Some("EndpointSlice") => {
+                outcome.refusal = find_slice(kube, shell, manifest).await?;
+                Ok(())
+            }
             _ => {
                 let applied: Deployment = apply(kube, manifest).await?;
                 outcome.has_changed =
@@ -108,16 +119,59 @@ async fn take(
     }
 }
 
+/// Applies a manifest to an object of ours, or makes it. Should somebody make one of its name at this moment, that stays theirs:
+/// to apply would be to add to it.
+async fn make_or_apply<K>(kube: &Client, manifest: &Value) -> Result<(), kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
+{
+    if is_there(manifest) {
+        return apply::<K>(kube, manifest).await.map(drop);
+    }
+    let api: Api<K> = Api::namespaced(kube.clone(), &text(&manifest["metadata"]["namespace"]));
+    let object = K::deserialize(manifest).map_err(kube::Error::SerdeError)?;
+    let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+    api.create(&params, &object).await.map(drop)
+}
+
+/// Makes or applies an `EndpointSlice`. They are looked for by their labels, so there may be one of the name that was not seen: one
+/// of ours gets its labels back, and that of somebody else is in the way.
+async fn find_slice(kube: &Client, shell: &MyOwnShell, manifest: &Value) -> Result<Option<Trouble>, kube::Error> {
+    match make_or_apply::<EndpointSlice>(kube, manifest).await {
+        Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+        outcome => return outcome.map(|()| None),
+    }
+    let name = text(&manifest["metadata"]["name"]);
+    let slices: Api<EndpointSlice> = Api::namespaced(kube.clone(), &text(&manifest["metadata"]["namespace"]));
+    let there = slices.get(&name).await?;
+    if !is_ours(&there.metadata, &shell.uid().unwrap_or_default()) {
+        let why = format!(
+            "there is an EndpointSlice {name} that isn't the MyOwnShell's, and is left alone: delete it, or give the MyOwnShell another name"
+        );
+        return Ok(Some(Trouble::NameTaken(why)));
+    }
+    let mut manifest = manifest.clone();
+    manifest["metadata"]["resourceVersion"] = json!(there.resource_version());
+    apply::<EndpointSlice>(kube, &manifest).await.map(|_| None)
+}
+
 async fn apply<K>(kube: &Client, manifest: &Value) -> Result<K, kube::Error>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let api: Api<K> = Api::namespaced(kube.clone(), &text(&manifest["metadata"]["namespace"]));
-    // What is made is nobody's yet. Should somebody make the same at this moment, it stays theirs.
-    let is_there = !manifest["metadata"]["resourceVersion"].is_null();
-    let params = PatchParams { force: is_there, ..PatchParams::apply(MANAGER) };
+    // A Deployment is made by applying it, so that what is left out of it later is taken away. Should somebody make one of its
+    // name at this moment, the selectors differ, and it stays theirs.
+    let params = PatchParams { force: is_there(manifest), ..PatchParams::apply(MANAGER) };
     api.patch(&text(&manifest["metadata"]["name"]), &params, &Patch::Apply(manifest)).await
+}
+
+fn is_there(manifest: &Value) -> bool {
+    !manifest["metadata"]["resourceVersion"].is_null()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 async fn nudge(kube: &Client, namespace: &str, pod: &str, mark: &str) -> Result<(), kube::Error> {

@@ -10,12 +10,12 @@ use drover_api::{VMInfo, VmGroup, vminfo::GROUP_LABEL};
 use drover_core::shell::{Machine, Machines};
 use futures::{Stream, StreamExt, stream};
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Client, ResourceExt,
     core::PartialObjectMeta,
     runtime::{watcher, watcher::Event},
 };
 
-use crate::{guard::Guarded, shelf::told};
+use crate::{guard::Guarded, info, shelf::told};
 
 /// A namespace, and a name in it.
 pub(super) type Key = (String, String);
@@ -26,13 +26,16 @@ pub(super) struct Members(Mutex<Indexes>);
 
 #[derive(Default)]
 struct Indexes {
-    groups: Index<()>,
+    /// The groups, by the UID of each.
+    groups: Index<String>,
     machines: Index<Member>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Member {
+    /// The name of its group, and the group's UID: another group of that name has machines of its own.
     group: String,
+    uid: String,
     machine: Machine,
 }
 
@@ -57,11 +60,11 @@ impl Members {
         if !indexes.groups.is_filled || !indexes.machines.is_filled {
             return None;
         }
-        if !indexes.groups.all.contains_key(&(namespace.to_owned(), group.to_owned())) {
+        let Some(uid) = indexes.groups.all.get(&(namespace.to_owned(), group.to_owned())) else {
             return Some(Machines::NoGroup);
-        }
+        };
         let of_group =
-            indexes.machines.all.iter().filter(|((place, _), member)| place == namespace && member.group == group);
+            indexes.machines.all.iter().filter(|((place, _), member)| place == namespace && member.uid == *uid);
         let mut machines: Vec<_> = of_group.map(|(_, member)| member.machine.clone()).collect();
         machines.sort();
         Some(Machines::Of(machines))
@@ -78,9 +81,8 @@ impl Members {
             changed.into_iter().map(|((namespace, _), member)| (namespace, member.group)).collect::<Vec<_>>()
         });
         let groups = groups.map(move |event| {
-            let changed =
-                self.indexes().groups.learn(event, |group: &PartialObjectMeta<VmGroup>| Some((key(group), ())));
-            changed.into_iter().map(|(key, ())| key).collect()
+            let changed = self.indexes().groups.learn(event, |group: &PartialObjectMeta<VmGroup>| group.uid());
+            changed.into_iter().map(|(key, _)| key).collect()
         });
         stream::select(machines, groups).flat_map(stream::iter)
     }
@@ -91,14 +93,13 @@ impl Members {
 }
 
 /// The machine that a VMInfo was published for.
-fn member(info: &VMInfo) -> Option<(Key, Member)> {
-    let is_group = |kind: &str, version: &str| kind == VmGroup::kind(&()) && version == VmGroup::api_version(&());
-    let owners = info.owner_references().iter();
-    let group = owners.into_iter().find(|owner| is_group(&owner.kind, &owner.api_version))?.name.clone();
+fn member(info: &VMInfo) -> Option<Member> {
+    let group = info::group_of(info)?;
     let status = info.status.as_ref();
     let first = status.and_then(|status| status.ip_address.as_deref());
     let all = status.into_iter().flat_map(|status| &status.addresses).map(String::as_str);
-    Some((key(info), Member { group, machine: Machine::new(&info.name_any(), first.into_iter().chain(all)) }))
+    let machine = Machine::new(&info.name_any(), first.into_iter().chain(all));
+    Some(Member { group: group.name.clone(), uid: group.uid.clone(), machine })
 }
 
 fn key(object: &impl ResourceExt) -> Key {
@@ -107,10 +108,10 @@ fn key(object: &impl ResourceExt) -> Key {
 
 impl<T: Clone + PartialEq> Index<T> {
     /// Takes in what a watch tells, and returns what is new, other than before, or gone.
-    fn learn<K>(&mut self, event: Event<K>, read: impl Fn(&K) -> Option<(Key, T)>) -> Vec<(Key, T)> {
+    fn learn<K: ResourceExt>(&mut self, event: Event<K>, read: impl Fn(&K) -> Option<T>) -> Vec<(Key, T)> {
         match event {
             Event::Init => self.coming.clear(),
-            Event::InitApply(object) => self.coming.extend(read(&object)),
+            Event::InitApply(object) => self.coming.extend(read(&object).map(|value| (key(&object), value))),
             Event::InitDone => {
                 self.is_filled = true;
                 let before = mem::replace(&mut self.all, mem::take(&mut self.coming));
@@ -119,16 +120,15 @@ impl<T: Clone + PartialEq> Index<T> {
                 return gone.chain(new).map(|(key, value)| (key.clone(), value.clone())).collect();
             }
             Event::Apply(object) => {
-                let Some((key, value)) = read(&object) else { return Vec::new() };
+                let key = key(&object);
+                // One that no longer says what it did is as good as gone.
+                let Some(value) = read(&object) else { return self.all.remove_entry(&key).into_iter().collect() };
                 let before = self.all.insert(key.clone(), value.clone());
                 if before.as_ref() != Some(&value) {
                     return before.into_iter().chain([value]).map(|value| (key.clone(), value)).collect();
                 }
             }
-            Event::Delete(object) => {
-                let gone = read(&object).and_then(|(key, _)| self.all.remove_entry(&key));
-                return gone.into_iter().collect();
-            }
+            Event::Delete(object) => return self.all.remove_entry(&key(&object)).into_iter().collect(),
         }
         Vec::new()
     }
@@ -141,11 +141,18 @@ mod tests {
     use super::*;
 
     fn info(name: &str, group: &str, status: &Value) -> VMInfo {
-        let owner =
-            json!({"apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup", "name": group, "uid": "u"});
+        owned(name, &json!([owner(group, "u")]), status)
+    }
+
+    fn owner(group: &str, uid: &str) -> Value {
+        let version = "vm.codeconnect.vmworld.com/v1alpha1";
+        json!({"apiVersion": version, "kind": "VmGroup", "name": group, "uid": uid, "controller": true})
+    }
+
+    fn owned(name: &str, owners: &Value, status: &Value) -> VMInfo {
         serde_json::from_value(json!({
             "apiVersion": "topology.corinternal.com/v1", "kind": "VMInfo",
-            "metadata": {"name": name, "namespace": "n", "ownerReferences": [owner]},
+            "metadata": {"name": name, "namespace": "n", "ownerReferences": owners},
             "spec": {"nodename": name}, "status": status,
         }))
         .unwrap()
@@ -168,5 +175,42 @@ mod tests {
         assert_eq!(index.all.len(), 1, "what was known stands until the watch has begun anew");
         assert_eq!(keys(index.learn(Event::InitDone, member)), [key("a")]);
         assert!(index.all.is_empty());
+    }
+
+    #[test]
+    fn a_vminfo_that_is_taken_from_its_group_or_deleted_is_no_machine_of_it() {
+        let mut index = Index::default();
+        let key = ("n".to_owned(), "a".to_owned());
+        let known = Event::Apply(info("a", "web", &json!({})));
+        let stripped = || owned("a", &json!([]), &json!({}));
+        for end in [Event::Apply(stripped()), Event::Delete(stripped())] {
+            assert_eq!(index.learn(known.clone(), member).len(), 1);
+            let gone = index.learn(end, member);
+            assert_eq!((gone.len(), &gone[0].0, gone[0].1.group.as_str()), (1, &key, "web"));
+            assert!(index.all.is_empty());
+        }
+        let mut loose = owner("web", "u");
+        loose["controller"] = json!(false);
+        assert!(index.learn(Event::Apply(owned("a", &json!([loose]), &json!({}))), member).is_empty());
+    }
+
+    #[test]
+    fn machines_are_those_of_the_group_that_is_there_now() {
+        let members = Members::default();
+        let group = |uid: &str| -> Event<PartialObjectMeta<VmGroup>> {
+            let meta = json!({"metadata": {"name": "web", "namespace": "n", "uid": uid}});
+            Event::Apply(serde_json::from_value(meta).unwrap())
+        };
+        let learn = |event| members.indexes().groups.learn(event, ResourceExt::uid);
+        learn(Event::Init);
+        learn(Event::InitDone);
+        members.indexes().machines.learn(Event::InitDone, member);
+        members.indexes().machines.learn(Event::Apply(info("a", "web", &json!({}))), member);
+        assert_eq!(members.of("n", "web"), Some(Machines::NoGroup));
+        assert_eq!(learn(group("u")).len(), 1);
+        assert_eq!(members.of("n", "web"), Some(Machines::Of(vec![Machine::new("a", [])])));
+        assert_eq!(learn(group("v")).len(), 2, "it is another group");
+        assert_eq!(members.of("n", "web"), Some(Machines::Of(Vec::new())));
+        assert_eq!(members.of("m", "web"), Some(Machines::NoGroup));
     }
 }

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use crate::{events, metrics::Metrics};
 use act::act;
 use members::Members;
-use observe::observe;
+use observe::{keep_former_hosts, observe};
 use report::{Pace, write};
 pub(crate) use run::run;
 
@@ -60,16 +60,21 @@ async fn reconcile(shell: Arc<MyOwnShell>, context: Arc<Context>) -> Result<Requ
 }
 
 async fn advance(shell: &MyOwnShell, context: &Context) -> Result<Requeue, Error> {
-    let desired = match Desired::of(shell) {
+    let mut desired = match Desired::of(shell) {
         Ok(desired) => desired,
         Err(invalid) => return complain(shell, context, &invalid).await,
     };
     let Some(machines) = machines(&desired, context) else { return Ok(Requeue::requeue(MOMENT)) };
+    keep_former_hosts(&context.kube, &mut desired).await?;
     let mut seen = observe(&context.kube, &desired, machines).await?;
     let mut plan = plan(&desired, &seen, &context.domain, Timestamp::now());
     let outcome = act(&context.kube, shell, &plan, &mut seen).await?;
     if outcome.is_stale {
         return Ok(Requeue::requeue(MOMENT));
+    }
+    if outcome.is_namespace_leaving {
+        // The MyOwnShell is deleted with it, and then its turn comes again.
+        return Ok(Requeue::requeue(RESYNC));
     }
     if let Some(deed) = plan.drift.filter(|_| outcome.has_changed) {
         let message = format!("the Deployment {deed}");

@@ -2,8 +2,14 @@
 
 use std::fmt::Debug;
 
-use drover_core::shell::{APP, CR_LABEL, Desired, Machines, Seen, hosts_name, labels};
-use k8s_openapi::{NamespaceResourceScope, api::discovery::v1::EndpointSlice};
+use drover_core::shell::{APP, CR_LABEL, Desired, Machines, Seen, former_hosts_name, is_shell, labels};
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        core::v1::{ConfigMap, Pod},
+        discovery::v1::EndpointSlice,
+    },
+};
 use kube::{Api, Client, Resource, api::ListParams};
 use serde::de::DeserializeOwned;
 
@@ -13,21 +19,29 @@ pub(super) async fn observe(kube: &Client, desired: &Desired, machines: Machines
     let labels = labels(&desired.name);
     let selector = format!("{}={},{CR_LABEL}={}", APP.0, APP.1, labels[CR_LABEL]);
     let ours = ListParams::default().labels(&selector);
-    let hosts = hosts_name(&desired.name);
-    let pods = api(kube, namespace);
+    let pods: Api<Pod> = api(kube, namespace);
     let slices: Api<EndpointSlice> = api(kube, namespace);
     let autoscalers = api(kube, namespace);
     let everything = ListParams::default();
     let (deployment, file, service, pods, slices, autoscalers) = tokio::try_join!(
         async { api(kube, namespace).get_opt(&desired.name).await },
-        async { api(kube, namespace).get_opt(&hosts).await },
-        async { api(kube, namespace).get_opt(&hosts).await },
+        async { api(kube, namespace).get_opt(&desired.hosts).await },
+        async { api(kube, namespace).get_opt(&desired.hosts).await },
         pods.list(&ours),
         slices.list(&ours),
         autoscalers.list(&everything),
     )?;
-    let (pods, slices, autoscalers) = (pods.items, slices.items, autoscalers.items);
+    let (mut pods, slices, autoscalers) = (pods.items, slices.items, autoscalers.items);
+    pods.retain(|pod| is_shell(&pod.metadata, &desired.name));
     Ok(Seen { deployment, pods, autoscalers, machines, file, service, slices })
+}
+
+/// Finds out whether a MyOwnShell has a hosts file by the name that earlier versions gave.
+pub(super) async fn keep_former_hosts(kube: &Client, desired: &mut Desired) -> Result<(), kube::Error> {
+    let Some(former) = former_hosts_name(&desired.name) else { return Ok(()) };
+    let there = api::<ConfigMap>(kube, &desired.namespace).get_metadata_opt(&former).await?;
+    desired.keep_former_hosts(there.as_ref().map(|file| &file.metadata));
+    Ok(())
 }
 
 fn api<K>(kube: &Client, namespace: &str) -> Api<K>

@@ -27,6 +27,8 @@ impl Pace {
         if early.is_some() && shell.status.as_ref().map(states) == Some(states(status)) {
             return early;
         }
+        // Those that are older keep nobody waiting. Some of them are gone.
+        written.retain(|_, written| written.elapsed() < BETWEEN_WRITES);
         written.insert(uid, Instant::now());
         None
     }

@@ -117,7 +117,7 @@ pub(crate) fn named(made: &Made) -> [OptionValue; 2] {
 }
 
 fn made(instance: Option<String>, incarnation: Option<&str>) -> Option<Made> {
-    Some(Made { instance: instance?, incarnation: Incarnation(incarnation?.parse().ok()?) })
+    Some(Made { instance: instance?.to_ascii_lowercase(), incarnation: Incarnation(incarnation?.parse().ok()?) })
 }
 
 fn pair(key: &str, value: String) -> OptionValue {

@@ -525,6 +525,8 @@ impl Machine {
         }
         if let Some(instance) = update.take(vm::CONFIG_INSTANCE_UUID)? {
             self.legible.is_there = instance.is_some();
+            // It is compared with markers and records, and can be written in two ways.
+            let instance = instance.map(|uuid| uuid.to_ascii_lowercase());
             self.instance = instance.or(self.instance.take());
         }
         if let Some(template) = update.take(vm::CONFIG_TEMPLATE)? {

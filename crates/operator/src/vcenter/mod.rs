@@ -334,7 +334,7 @@ impl Live {
         let is = about.instance_uuid.clone().unwrap_or_default();
         *self.about.lock().unwrap_or_else(PoisonError::into_inner) = Some(about);
         let was = self.instance.get_or_init(|| is.clone());
-        if *was != is {
+        if !was.eq_ignore_ascii_case(&is) {
             let server = self.client.endpoint();
             let why = format!(
                 "{server} is another vCenter ({is}) than before ({was}): set spec.server back, or make another VCenter for it"

@@ -115,7 +115,7 @@ impl Mirror {
                 .map(|(host, _)| host)
                 .collect()
         } else {
-            hosts.filter(|(_, host)| host.name.eq_ignore_ascii_case(&word)).map(|(host, _)| host).collect()
+            hosts.filter(|(_, host)| normal(&host.name).eq_ignore_ascii_case(&word)).map(|(host, _)| host).collect()
         };
         found.sort();
         found
@@ -123,6 +123,7 @@ impl Mirror {
 
     /// The machines that a user may mean: by path or object id, else by name, else by UUID, else by address.
     pub(crate) fn machines_called(&self, word: &str) -> Vec<&ManagedObjectReference> {
+        let written = word.trim();
         let word = normal(word);
         if let Some(moref) = word.strip_prefix("moref:") {
             return self.machines.keys().filter(|machine| machine.value() == moref).collect();
@@ -130,8 +131,9 @@ impl Mirror {
         if word.starts_with('/') {
             return self.machines_that(|machine| self.machine_path(machine) == word);
         }
-        let escaped = inventory::escape(&word);
-        let named = self.machines_that(|machine| machine.name == word || machine.name == escaped);
+        // A name is taken as it is written, though it look like a UUID.
+        let escaped = inventory::escape(written);
+        let named = self.machines_that(|machine| machine.name == written || machine.name == escaped);
         if !named.is_empty() {
             return named;
         }
@@ -197,15 +199,15 @@ impl Mirror {
         let words = &mut concerned.machines;
         words.insert(format!("moref:{}", reference.value()));
         words.insert(self.machine_path(machine));
-        words.insert(inventory::unescape(&machine.name));
-        words.insert(machine.name.clone());
+        words.insert(normal(&inventory::unescape(&machine.name)));
+        words.insert(normal(&machine.name));
         words.extend(machine.uuids().chain(machine.addresses()).map(normal));
         words.extend(machine.proper_name());
     }
 
     pub(crate) fn concern_host(&self, reference: &ManagedObjectReference, concerned: &mut Concerned) {
         let Some(host) = self.hosts.get(reference) else { return };
-        concerned.hosts.insert(host.name.to_ascii_lowercase());
+        concerned.hosts.insert(normal(&host.name).to_ascii_lowercase());
         concerned.hosts.extend(self.host_path(reference).map(|path| path.to_ascii_lowercase()));
     }
 
@@ -371,6 +373,22 @@ mod tests {
         let machine = &mirror.machines[&reference("VirtualMachine", "vm-1")];
         assert_eq!(machine.addresses().collect::<Vec<_>>(), ["10.0.0.7", "fe80::1"]);
         assert_eq!(called(&mirror, "nobody"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_can_be_written_in_several_ways_is_found_in_each() {
+        let mut mirror = mirror(vec![("vm-1", machine("4210ABCD-0000-1111-2222-333344445555", "f-1"))]);
+        assert_eq!(called(&mirror, "4210ABCD-0000-1111-2222-333344445555"), ["vm-1"], "it is a name, too");
+        let host = reference("HostSystem", "h");
+        mirror.hosts.get_mut(&host).unwrap().name = "2001:DB8:0:0:0:0:0:7".to_owned();
+        for word in ["2001:db8::7", "2001:DB8:0:0:0:0:0:7", "2001:0db8::0007"] {
+            assert_eq!(mirror.hosts_called(word), [&host], "{word}");
+        }
+        let mut concerned = Concerned::default();
+        mirror.concern_machine(&reference("VirtualMachine", "vm-1"), &mut concerned);
+        mirror.concern_host(&host, &mut concerned);
+        assert!(concerned.machines.contains(&normal("4210ABCD-0000-1111-2222-333344445555")));
+        assert!(concerned.hosts.contains(&normal("2001:DB8:0:0:0:0:0:7")));
     }
 
     #[test]

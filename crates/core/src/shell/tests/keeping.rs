@@ -160,3 +160,65 @@ fn an_autoscalers_number_is_kept_and_given_up_when_it_is_gone() {
 fn shell_with_image(image: &str) -> MyOwnShell {
     shell(&json!({"image": image}))
 }
+
+fn named(name: &str, uid: &str) -> MyOwnShell {
+    let mut shell = shell(&json!({"vmGroupRef": {"name": "web"}}));
+    shell.metadata.name = Some(name.to_owned());
+    shell.metadata.uid = Some(uid.to_owned());
+    shell
+}
+
+#[test]
+fn shells_whose_names_look_alike_share_nothing() {
+    let names = |name: &str, uid: &str| {
+        let seen = settled(&named(name, uid));
+        [seen.deployment.unwrap().metadata, seen.file.unwrap().metadata, seen.service.unwrap().metadata]
+            .map(|meta| meta.name.unwrap())
+    };
+    let (dotted, dashed) = (names("a.b", "u1"), names("a-b", "u2"));
+    assert_eq!(dashed, ["a-b", "hosts-a-b", "hosts-a-b"]);
+    assert!(dotted.iter().all(|name| !dashed.contains(name)), "{dotted:?}");
+}
+
+#[test]
+fn a_shell_of_an_earlier_version_keeps_the_name_that_its_hosts_file_has() {
+    let mut desired = Desired::of(&named("a.b", "u1")).unwrap();
+    let now = desired.hosts.clone();
+    let file = |uid: &str, controller: bool| -> ObjectMeta {
+        let owner =
+            json!({"apiVersion": "v1", "kind": "MyOwnShell", "name": "a", "uid": uid, "controller": controller});
+        serde_json::from_value(json!({"name": "hosts-a-b", "ownerReferences": [owner]})).unwrap()
+    };
+    for there in [None, Some(file("u2", true)), Some(file("u1", false))] {
+        desired.keep_former_hosts(there.as_ref());
+        assert_eq!(desired.hosts, now, "{there:?}");
+    }
+    desired.keep_former_hosts(Some(&file("u1", true)));
+    assert_eq!(desired.hosts, "hosts-a-b");
+}
+
+#[test]
+fn what_only_goes_with_a_shell_is_not_the_shells() {
+    let shell = shell(&json!({"vmGroupRef": {"name": "web"}}));
+    let mut seen = settled(&shell);
+    let owners = seen.file.as_mut().unwrap().metadata.owner_references.as_mut().unwrap();
+    owners[0].controller = None;
+    let plan = planned(&shell, &seen, 2);
+    let Some(Trouble::NameTaken(why)) = &plan.trouble else { panic!("{plan:?}") };
+    assert!(why.starts_with("there is a ConfigMap hosts-sample that belongs to nobody that Drover knows"), "{why}");
+    assert!(plan.steps.is_empty(), "{plan:?}");
+}
+
+#[test]
+fn a_pod_is_a_shell_by_its_owner_and_not_by_its_labels() {
+    let pod = |owner: &str, controller: bool| -> ObjectMeta {
+        let owner =
+            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": "r", "controller": controller});
+        let labels = json!({"app": "myownshell", "myownshell_cr": "sample", "pod-template-hash": "5f6d"});
+        serde_json::from_value(json!({"name": "p", "labels": labels, "ownerReferences": [owner]})).unwrap()
+    };
+    assert!(is_shell(&pod("sample-5f6d", true), "sample"));
+    assert!(!is_shell(&pod("sample-5f6d", false), "sample"));
+    assert!(!is_shell(&pod("other-5f6d", true), "sample"));
+    assert!(!is_shell(&ObjectMeta { owner_references: None, ..pod("sample-5f6d", true) }, "sample"));
+}
