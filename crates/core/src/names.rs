@@ -14,7 +14,7 @@ pub const LONGEST: usize = 80;
 pub(crate) const LONGEST_LABEL: usize = 63;
 
 /// The longest name that an object in Kubernetes has.
-const LONGEST_OBJECT: usize = 253;
+pub(crate) const LONGEST_OBJECT: usize = 253;
 
 /// A machine's place in its group. Slots are not reused while a machine stands in them, and need not be contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

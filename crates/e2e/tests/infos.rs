@@ -506,3 +506,22 @@ fn a_vminfo_of_a_members_name_that_is_somebody_elses_is_left_alone_and_told() {
         if info["metadata"]["ownerReferences"].is_array() { Ok(()) } else { Err(info.to_string()) }
     });
 }
+
+#[test]
+fn a_member_whose_name_is_cut_after_a_dot_is_published() {
+    let namespace = sandbox().namespace("dotted");
+    let name = format!("{}.{}", "w".repeat(53), "x".repeat(199));
+    namespace.declare(&vm_group(&name, &json!({"replicas": 1, "placement": {"hosts": ["DC0_C0_H0"]}}))).unwrap();
+    let info = eventually(sandbox(), SOON, "the member is published", || {
+        let infos = namespace.list("vi").map_err(|failure| failure.to_string())?;
+        let found = infos.into_iter().find(|info| is_found(&info["status"], "Seen"));
+        found.ok_or_else(|| "none".to_owned())
+    });
+    let vm = info["spec"]["nodename"].as_str().unwrap();
+    assert!(vm.contains(".-") && vm.len() == 80, "{vm}");
+    assert_eq!(
+        (&info["status"]["name"], info["metadata"]["name"].as_str().unwrap()),
+        (&json!(vm), &*vm.replace(".-", "."))
+    );
+    namespace.kubectl(&["delete", "vg", &name, "--timeout=60s"]).unwrap();
+}

@@ -24,6 +24,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 
+use crate::names;
 pub use desired::Desired;
 pub use hosts::Machine;
 pub use manifest::{APPLIED, former_hosts_name, hosts_name, labels};
@@ -81,10 +82,15 @@ pub fn is_ours(meta: &ObjectMeta, uid: &str) -> bool {
 #[must_use]
 pub fn is_shell(pod: &ObjectMeta, deployment: &str) -> bool {
     let Some(hash) = pod.labels.as_ref().and_then(|labels| labels.get("pod-template-hash")) else { return false };
-    // Kubernetes names a Deployment's ReplicaSets so, and no two of a namespace have one name.
-    controller(pod).is_some_and(|owner| {
-        owner.kind == "ReplicaSet" && owner.api_version == "apps/v1" && owner.name == format!("{deployment}-{hash}")
-    })
+    // Kubernetes names a Deployment's ReplicaSets so, and no two of a namespace have one name. A name that would be too long is cut.
+    let is_named = |name: &str| {
+        let kept = name.strip_suffix(hash).and_then(|kept| kept.strip_suffix('-'));
+        kept.is_some_and(|kept| {
+            kept == deployment || name.len() == names::LONGEST_OBJECT && deployment.starts_with(kept)
+        })
+    };
+    controller(pod)
+        .is_some_and(|owner| owner.kind == "ReplicaSet" && owner.api_version == "apps/v1" && is_named(&owner.name))
 }
 
 fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {

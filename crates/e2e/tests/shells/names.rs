@@ -90,3 +90,13 @@ fn a_pod_that_only_has_a_shells_labels_is_no_shell() {
     let pod = shell.namespace.get("pod", "impostor").unwrap();
     assert_eq!(pod["metadata"]["annotations"], Value::Null, "it is not touched");
 }
+
+#[test]
+fn a_shell_with_the_longest_name_there_is_has_its_pods() {
+    let shell = Shell { namespace: sandbox().namespace("longest"), sandbox: sandbox() };
+    let name = "a".repeat(253);
+    declare(&shell, &name);
+    shell.sees("myownshell", &name, "a pod", |shell| shell["status"]["pods"].as_array().map(Vec::len) == Some(1));
+    own_file(&shell, &name);
+    shell.delete(&format!("myownshell/{name}"), &[]);
+}

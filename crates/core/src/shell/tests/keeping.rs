@@ -220,5 +220,8 @@ fn a_pod_is_a_shell_by_its_owner_and_not_by_its_labels() {
     assert!(is_shell(&pod("sample-5f6d", true), "sample"));
     assert!(!is_shell(&pod("sample-5f6d", false), "sample"));
     assert!(!is_shell(&pod("other-5f6d", true), "sample"));
+    let long = "a".repeat(253);
+    assert!(is_shell(&pod(&format!("{}-5f6d", &long[..248]), true), &long));
+    assert!(!is_shell(&pod(&format!("{}-5f6d", &long[..240]), true), &long));
     assert!(!is_shell(&ObjectMeta { owner_references: None, ..pod("sample-5f6d", true) }, "sample"));
 }
