@@ -79,10 +79,12 @@ impl Minute {
     }
 }
 
-/// Lines of a log by what they are about, so that none is written twice in a minute.
+/// Lines of a log by what they are about, so that none is written twice in a minute, nor one cause for more than a few objects.
 #[derive(Clone, Debug)]
 pub struct Repeats<K> {
     lines: HashMap<K, Line>,
+    /// For how many objects a cause was written, in the minute that began then.
+    causes: HashMap<K, (Timestamp, usize)>,
 }
 
 #[derive(Clone, Debug)]
@@ -93,27 +95,54 @@ struct Line {
     last: String,
 }
 
-impl<K> Default for Repeats<K> {
-    fn default() -> Self {
-        Self { lines: HashMap::new() }
+impl Line {
+    fn leave_out(&mut self, line: String) {
+        self.left_out += 1;
+        self.last = line;
     }
 }
 
-impl<K: Eq + Hash> Repeats<K> {
+impl<K> Default for Repeats<K> {
+    fn default() -> Self {
+        Self { lines: HashMap::new(), causes: HashMap::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Repeats<K> {
     /// How many different lines are remembered. Beyond that, lines are written as they come.
     const MOST: usize = 4096;
+    /// For how many objects a cause is written in a minute. What befalls many is told of a few, and the rest is summed up.
+    const FEW: usize = 3;
 
-    /// The line, if it is to be written now.
-    pub fn admit(&mut self, key: K, line: String, now: Timestamp) -> Option<String> {
-        if let Some(known) = self.lines.get_mut(&key) {
-            known.left_out += 1;
-            known.last = line;
+    /// The line, if it is to be written now: what it is about is told by its cause, and by that with its object.
+    pub fn admit(&mut self, cause: K, about: K, line: String, now: Timestamp) -> Option<String> {
+        if let Some(known) = self.lines.get_mut(&about) {
+            known.leave_out(line);
+            return None;
+        }
+        if self.is_of_many(&cause, now) {
+            let summed_up = Line { began: now, left_out: 0, last: String::new() };
+            self.lines.entry(cause).or_insert(summed_up).leave_out(line);
             return None;
         }
         if self.lines.len() < Self::MOST {
-            self.lines.insert(key, Line { began: now, left_out: 0, last: String::new() });
+            self.lines.insert(about, Line { began: now, left_out: 0, last: String::new() });
         }
         Some(line)
+    }
+
+    /// Counts another object that a cause befalls, and says whether enough of it is written.
+    fn is_of_many(&mut self, cause: &K, now: Timestamp) -> bool {
+        if let Some((_, objects)) = self.causes.get_mut(cause).filter(|(began, _)| !is_over(*began, now)) {
+            let is_of_many = *objects >= Self::FEW;
+            *objects += 1;
+            return is_of_many;
+        }
+        self.causes.retain(|_, (began, _)| !is_over(*began, now));
+        if self.causes.len() < Self::MOST {
+            self.causes.insert(cause.clone(), (now, 1));
+        }
+        false
     }
 
     /// What was left out in the minutes that are over: the last line of each kind, and how often there was one. Such a line counts as
@@ -194,7 +223,7 @@ mod tests {
         let mut say = |words: &str, second| {
             let over = repeats.over(at(second)).into_iter().map(|(line, times)| format!("{line} x{times}"));
             let mut written: Vec<_> = over.collect();
-            written.extend(repeats.admit("a", words.to_owned(), at(second)));
+            written.extend(repeats.admit("cause", "a", words.to_owned(), at(second)));
             written
         };
         assert_eq!(say("first", 0), ["first"]);
@@ -212,8 +241,22 @@ mod tests {
     fn a_flood_of_different_lines_is_written_and_not_remembered() {
         let mut repeats = Repeats::default();
         for line in 0..10_000 {
-            assert!(repeats.admit(line, line.to_string(), at(0)).is_some());
+            assert!(repeats.admit(-line, line, line.to_string(), at(0)).is_some());
         }
         assert_eq!(repeats.lines.len(), Repeats::<i32>::MOST);
+    }
+
+    #[test]
+    fn what_befalls_many_is_written_of_a_few_and_summed_up() {
+        let mut repeats = Repeats::default();
+        let mut written = |second: i64| -> Vec<usize> {
+            let lines = (1..=200).filter_map(|object| repeats.admit(0, object, object.to_string(), at(second)));
+            lines.map(|line| line.parse().unwrap()).collect()
+        };
+        assert_eq!(written(0), [1, 2, 3]);
+        assert!(written(30).is_empty());
+        let mut over = repeats.over(at(60));
+        over.sort();
+        assert_eq!(over, [("1", 1), ("2", 1), ("200", 394), ("3", 1)].map(|(line, times)| (line.to_owned(), times)));
     }
 }

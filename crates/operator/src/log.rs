@@ -1,4 +1,5 @@
-//! The log: no line more than once a minute for the same cause and object, and then how often it came.
+//! The log: no line more than once a minute for the same cause and object, nor for more than a few objects of one cause, and then how
+//! often it came.
 
 use std::{
     convert::Infallible,
@@ -87,35 +88,42 @@ where
         let mut line = String::new();
         self.format.format_event(context, Writer::new(&mut line), event)?;
         let line = line.trim_end_matches('\n').to_owned();
-        match self.log.repeats().admit(about(event), line, Timestamp::now()) {
+        let (cause, about) = about(event);
+        match self.log.repeats().admit(cause, about, line, Timestamp::now()) {
             Some(line) => writeln!(writer, "{line}"),
             None => Ok(()),
         }
     }
 }
 
-/// What a line is about: where it is said, what is said, and of which object.
-fn about(event: &Event<'_>) -> String {
+/// What a line is about: where it is said and what is said, and that with which object it is said of.
+fn about(event: &Event<'_>) -> (String, String) {
     let metadata = event.metadata();
-    let mut about = About { text: format!("{} {}", metadata.level(), metadata.target()), level: *metadata.level() };
+    let cause = format!("{} {}", metadata.level(), metadata.target());
+    let mut about = About { cause, object: String::new(), level: *metadata.level() };
     event.record(&mut about);
-    about.text
+    let whole = format!("{}{}", about.cause, about.object);
+    // What is only of interest is of interest for each object.
+    if about.level < Level::INFO { (about.cause, whole) } else { (whole.clone(), whole) }
 }
 
 struct About {
-    text: String,
+    cause: String,
+    object: String,
     level: Level,
 }
 
 impl Visit for About {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let mut value = format!("{value:?}");
+        let is_changing = CHANGING.contains(&field.name());
         // What is only of interest is left out where nothing in it is new.
-        if self.level < Level::INFO && CHANGING.contains(&field.name()) {
+        if self.level < Level::INFO && is_changing {
             value = without_numbers(&value);
         }
+        let text = if is_changing { &mut self.cause } else { &mut self.object };
         // Writing to a string can't fail.
-        let _ = write!(self.text, " {}={value}", field.name());
+        let _ = write!(text, " {}={value}", field.name());
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use backon::ExponentialBuilder;
 use futures::{Stream, StreamExt, future, stream};
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -18,6 +19,7 @@ use kube::{
         Controller, WatchStreamExt,
         controller::{self, Action as Requeue},
         reflector::{self, ObjectRef, Store, store::Writer},
+        utils::{Backoff, ResetTimerBackoff},
         watcher::{self, Event, watcher},
     },
 };
@@ -98,13 +100,10 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Shelf<K> {
         K: Debug + DeserializeOwned + Send + Sync,
     {
         let store = self.store.clone();
-        let events = watcher(Api::all(kube.clone()), watcher::Config::default()).default_backoff();
-        let events = events.filter_map(move |event| {
-            let event = event.map(|event| {
-                notice(&event, &store);
-                readable(event, &store)
-            });
-            future::ready(event.transpose())
+        // A controller that is told of a failure takes nothing up for a while, from anybody.
+        let events = told(Api::all(kube.clone()), watcher::Config::default()).filter_map(move |event| {
+            notice(&event, &store);
+            future::ready(readable(event, &store).map(Ok))
         });
         let is_filled = Arc::clone(&self.is_filled);
         let stored = events.reflect(writer).inspect(move |event| {
@@ -121,8 +120,16 @@ pub(crate) fn told<K>(api: Api<K>, config: watcher::Config) -> impl Stream<Item 
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let events = watcher(api, config).default_backoff();
+    let events = watcher(api, config).backoff(backoff());
     events.filter_map(|event| future::ready(event.inspect_err(|error| warn_of_watch(&K::kind(&()), error)).ok()))
+}
+
+/// How long a watch that has failed waits before it begins anew: an API server that is back is noticed soon.
+pub(crate) fn backoff() -> impl Backoff + 'static {
+    let (first, longest) = (Duration::from_millis(250), Duration::from_secs(2));
+    let growing =
+        ExponentialBuilder::new().with_min_delay(first).with_max_delay(longest).without_max_times().with_jitter();
+    ResetTimerBackoff::new(watcher::ExponentialBackoff::from(growing), Duration::from_secs(10))
 }
 
 fn warn_of_watch(of: &str, error: &impl std::error::Error) {

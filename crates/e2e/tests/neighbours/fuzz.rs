@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// What the operator may hold of memory beside its code, in bytes. A release has less than 20 MB of code, and 60 MB are promised.
-const MEMORY: u64 = 40_000_000;
+pub(crate) const MEMORY: u64 = 40_000_000;
 /// All borders are tried in so many slices. `make test` tries one of them, `make soak` all.
 const SLICES: u64 = 10;
 /// So many write at once.
@@ -24,14 +24,14 @@ const WRITERS: usize = 8;
 
 /// Which part of an object is odd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+pub(crate) enum Part {
     Spec,
     Status,
 }
 
 /// An object that somebody might write.
 #[derive(Clone, Debug)]
-struct Odd {
+pub(crate) struct Odd {
     object: Value,
     part: Part,
     field: String,
@@ -97,7 +97,7 @@ fn live_ones(tenant: &Namespace) -> [&'static str; 2] {
 }
 
 /// Shells by the ten thousand would be the end of the sandbox, and not of Drover: none of their pods is let in.
-fn without_pods(sandbox: &Sandbox, tenant: &Namespace) {
+pub(crate) fn without_pods(sandbox: &Sandbox, tenant: &Namespace) {
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
     tenant.apply(&quota.to_string()).unwrap();
     eventually(sandbox, SOON, "no pod is let in", || {
@@ -107,7 +107,7 @@ fn without_pods(sandbox: &Sandbox, tenant: &Namespace) {
 }
 
 /// Writes all of them, and returns how many were let in.
-fn write_all(tenant: &Namespace, odd: &[Odd]) -> usize {
+pub(crate) fn write_all(tenant: &Namespace, odd: &[Odd]) -> usize {
     let (next, admitted) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..WRITERS {
@@ -150,7 +150,7 @@ fn write(tenant: &Namespace, odd: &Odd) -> bool {
 }
 
 /// What somebody might write of each kind.
-fn odd_objects(sandbox: &Sandbox, seed: u64, slice: u64) -> Vec<Odd> {
+pub(crate) fn odd_objects(sandbox: &Sandbox, seed: u64, slice: u64) -> Vec<Odd> {
     let mut chance = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut is_tried = || {
         // xorshift64

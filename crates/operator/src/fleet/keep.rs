@@ -234,7 +234,7 @@ impl Fleet {
     fn keep(&self, name: &str, secret: &SecretReference, state: State, kube: &Client) -> Keeping {
         let seen: Arc<Mutex<Option<Seen>>> = Arc::default();
         let secrets: Api<Secret> = Api::namespaced(kube.clone(), &secret.namespace);
-        let told = watcher::watch_object(secrets, &secret.name).default_backoff();
+        let told = watcher::watch_object(secrets, &secret.name).backoff(shelf::backoff());
         let watch = {
             let (seen, name, triggers) = (Arc::clone(&seen), name.to_owned(), self.triggers.clone());
             self.loops.start(format!("secret of {name}"), |pulse| async move {

@@ -36,7 +36,7 @@ use crate::{
     guard::Guarded,
     loops::Loops,
     metrics::{Metrics, Outcome},
-    shelf::{Shelf, drive},
+    shelf::{Shelf, backoff, drive},
 };
 
 /// Events that come together are one reason to look.
@@ -78,12 +78,14 @@ pub(crate) async fn run(
         .owns(Api::<Meta<ConfigMap>>::all(kube.clone()), ours.clone())
         .owns(Api::<Meta<Service>>::all(kube.clone()), ours.clone())
         .owns(Api::<Meta<EndpointSlice>>::all(kube.clone()), ours.clone())
+        .trigger_backoff(backoff())
         .with_config(config())
         .reconcile_on(concerned)
         .graceful_shutdown_on(told_to_stop.clone())
         .run(measured, on_error, Arc::clone(&context));
 
     let deployments = Controller::new(Api::<Meta<Deployment>>::all(kube), ours)
+        .trigger_backoff(backoff())
         .with_config(config())
         .graceful_shutdown_on(told_to_stop)
         .run(release, on_error, context);
