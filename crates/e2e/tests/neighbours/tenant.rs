@@ -44,6 +44,7 @@ struct World<'a> {
     up: Up,
     operator: Mutex<Option<Operator>>,
     is_over: AtomicBool,
+    began: Instant,
 }
 
 impl World<'_> {
@@ -80,6 +81,10 @@ impl World<'_> {
         assert!(warnings.len() < 50, "{} warnings:\n{}", warnings.len(), warnings.join("\n"));
     }
 
+    fn happens(&self, what: &str) {
+        eprintln!("{:?}: {what}", self.began.elapsed());
+    }
+
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
@@ -97,6 +102,7 @@ fn a_neighbours_group_is_kept_as_declared_whatever_befalls_the_operator() {
         up: Up::default(),
         operator: Mutex::default(),
         is_over: AtomicBool::new(false),
+        began: Instant::now(),
     };
     let gate = Gate::open(&sandbox);
     world.start_anew(&gate);
@@ -141,7 +147,11 @@ fn scale_again_and_again(world: &World<'_>) -> Vec<Duration> {
             assert!(late < promised(), "not {replicas} after {late:?}: {seen}\n{}", world.sandbox.dump());
             thread::sleep(Duration::from_millis(100));
         }
-        waits.push(world.up.lateness(asked));
+        let late = world.up.lateness(asked);
+        if late > Duration::from_secs(1) {
+            eprintln!("{late:?} to have {replicas}, at {:?}", world.began.elapsed());
+        }
+        waits.push(late);
         thread::sleep(Duration::from_secs(1).saturating_sub(asked.elapsed()));
     }
     waits
@@ -181,10 +191,11 @@ fn befall(world: &World<'_>, gate: &Gate) {
     odd = odd.into_iter().step_by(step.max(1)).take(200).collect();
     let (before, after) = odd.split_at(odd.len() / 2);
     assert!(write_all(&tenant, before) > 20);
+    world.happens("another operator starts");
     world.start_anew(gate);
     assert!(write_all(&tenant, after) > 20);
 
-    // A panic ends it, and somebody starts it again.
+    world.happens("a panic ends it, and somebody starts it again");
     world.up.set(false);
     world.ask("POST", "/trial/panic/distributor").unwrap();
     let ended =
@@ -195,7 +206,7 @@ fn befall(world: &World<'_>, gate: &Gate) {
     world.comes_up();
     pause();
 
-    // The API server is away.
+    world.happens("the API server is away");
     world.up.set(false);
     gate.shut();
     thread::sleep(Duration::from_secs(5));
@@ -203,13 +214,14 @@ fn befall(world: &World<'_>, gate: &Gate) {
     world.up.set(true);
     pause();
 
-    // The Secret of the neighbour's vCenter goes, and is there again.
+    world.happens("the Secret of the neighbour's vCenter goes, and is there again");
     world.up.set(false);
     sandbox.kubectl().run(&["delete", "secret", "shared", "-n", "default"]).unwrap();
     thread::sleep(Duration::from_secs(1));
     world.vcenter.declare_secret(sandbox, "shared", &world.vcenter.password);
     world.up.set(true);
     pause();
+    world.happens("a namespace with two hundred groups goes");
     a_namespace_with_two_hundred_groups_goes(sandbox);
 }
 
