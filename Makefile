@@ -48,7 +48,7 @@ test: ## run all tests, the end-to-end ones on a sandbox
 # What `make test` does of it is a part that stands for the rest.
 soak: $(SANDBOX) ## kill the operator at every distance between two kills, and write every border of every schema, for some minutes
 	@cargo build --quiet --locked --package drover
-	@SOAK=1 cargo test --locked --package drover-e2e --test neighbours -- whatever_is_admitted
+	@SOAK=1 cargo test --locked --package drover-e2e --test neighbours -- --test-threads=1
 	@SOAK=1 cargo test --locked --package drover-e2e --test bad_days -- killed
 
 bench: build ## measure what is promised about speed
