@@ -186,7 +186,7 @@ fn stop(
     // What was up to date and isn't any more, nobody has asked to be replaced.
     let is_explained = desired.deletion.is_some() || memory.settled != Some(MadeOf::of(desired));
     let unexplained = if is_explained { 0 } else { to_be_replaced(desired, observed, now) };
-    let (members, missing) = memory.toll(now);
+    let (members, missing) = memory.toll(&desired.uid);
     let released = by_group.iter().chain(&by_vcenter).copied().collect();
     let toll = Toll { name: &desired.uid, members, missing, unexplained, released, remembered };
     let own = memory.judge(&toll, now);

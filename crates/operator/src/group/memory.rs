@@ -9,7 +9,7 @@ use std::{
 use drover_core::{
     Action, Plan, Subject,
     backoff::{Backoff, Pace},
-    brake::{Brake, Incident, Scope, Toll},
+    brake::{Brake, Incident, Missing, Scope, Toll},
     faults::{Failure, NextStep, next_step, refusal},
     group::{
         Desired, Folder, FolderId, Hardware, Lookalikes, MachineId, Member, Observed, Power, Refusal, Revision,
@@ -44,6 +44,8 @@ pub(crate) struct Memory {
     brake: Option<Brake>,
     pub(crate) is_stopped: bool,
     /// Whether somebody said to go on for this group, whatever stops its vCenter.
+    /// Whether the group could not be looked at when it was last to be. What was missing then is missing still, unless it is shown.
+    pub(crate) is_unseen: bool,
     pub(crate) goes_on: bool,
     /// What the machines were to be when the group was last as declared.
     pub(crate) settled: Option<MadeOf>,
@@ -228,6 +230,7 @@ impl Memory {
     /// The group as it is. `before` is how many machines it was said to have.
     pub(crate) fn observe(&mut self, view: &View<'_>, before: u32, now: Timestamp) -> Observed {
         let group_folder = view.group_folder();
+        self.is_unseen = false;
         let folder = match group_folder.as_ref() {
             None => Folder::Absent,
             Some(folder) if view.mirror.is_occupied(folder) => Folder::Occupied,
@@ -324,19 +327,14 @@ impl Memory {
         called
     }
 
-    /// How many machines the group has by the record, and since when those have been missing that are.
-    pub(crate) fn toll(&self, now: Timestamp) -> (usize, Vec<Timestamp>) {
-        self.record.roll.toll(now)
+    /// How many machines the group of this UID has by the record, and those that are missing.
+    pub(crate) fn toll<'a>(&self, group: &'a str) -> (usize, Vec<Missing<'a>>) {
+        self.record.roll.toll(group)
     }
 
     /// Nothing can be said of how long machines have been missing.
     pub(crate) fn restart_clocks(&mut self, now: Timestamp) {
         self.record.roll.restart_clocks(now);
-    }
-
-    /// Nothing is planned for the group, because it can't be looked at.
-    pub(crate) fn forget_missing(&mut self) {
-        self.record.roll.forget_missing();
     }
 
     /// Takes up what a plan has given up, and what it has no more use for.
@@ -354,7 +352,7 @@ impl Memory {
     pub(crate) fn judge(&mut self, toll: &Toll<'_>, now: Timestamp) -> Option<Incident> {
         let brake = self.brake.get_or_insert_with(|| Brake::new(Scope::Group));
         let incident = brake.judge(toll, now);
-        if self.is_stopped && incident.is_none() && !brake.was_released(now) {
+        if self.is_stopped && incident.is_none() && !brake.was_released() {
             // They are coming back: those that are still missing have the time that any has.
             self.restart_clocks(now);
         }

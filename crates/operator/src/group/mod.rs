@@ -130,7 +130,8 @@ pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Res
         context.fleet.withdraw(&desired.uid);
     }
     if let (Ok(Housing::Here(seat)), None, false) = (&housing, &turn.observed, turn.is_blind) {
-        seat.live.works().forget_missing(&desired.uid);
+        // What of it was missing is so for its vCenter too, until it is shown.
+        seat.live.judge();
     }
     if turn.is_blind {
         return Ok(Requeue::requeue(turn.wake));

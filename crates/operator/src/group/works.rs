@@ -1,7 +1,7 @@
 //! What is done to a vCenter, each thing in its turn: one fair queue for all groups, and what is under way.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     hash::{BuildHasher, RandomState},
     sync::{Arc, PoisonError},
     time::{Duration, Instant},
@@ -11,10 +11,10 @@ use drover_api::vmgroup::Placement;
 use drover_core::{
     Action,
     backoff::{Backoff, Pace},
-    brake::{Brake, Incident, Scope, Toll},
+    brake::{Brake, Incident, Missing, Scope, Toll},
     budget::{Admitted, Budget, Limits, Ticket},
     faults::{NextStep, Remedy},
-    group::{Power, Timestamp},
+    group::{MachineId, Power, Timestamp},
     names::Slot,
     placement::{self, Candidate},
 };
@@ -146,12 +146,22 @@ impl Works {
     /// Takes back what a group has queued: nothing is known of what it wants now. What is under way goes on.
     pub(crate) fn withdraw(&mut self, uid: &str) {
         self.budget.retain(&uid.to_owned(), |_| false);
+        if let Some(group) = self.groups.get_mut(uid) {
+            group.memory.is_unseen = true;
+        }
     }
 
-    /// Nobody knows which machines of a group are missing, because it can't be looked at.
-    pub(crate) fn forget_missing(&mut self, uid: &str) {
-        if let Some(group) = self.groups.get_mut(uid) {
-            group.memory.forget_missing();
+    /// Takes those machines for back that the mirror shows again, of groups that can't be looked at: their groups can't say so.
+    pub(crate) fn note_shown(&mut self, mirror: &Mirror) {
+        let unseen = self.groups.iter_mut().filter(|(_, group)| group.memory.is_unseen);
+        let mut unseen = unseen.filter(|(_, group)| group.memory.record.roll.has_missing()).peekable();
+        if unseen.peek().is_none() {
+            return;
+        }
+        let shown: HashSet<_> = mirror.machines.values().filter_map(|machine| machine.instance.as_deref()).collect();
+        for (uid, group) in unseen {
+            let is_there = |id: &MachineId| mirror.machines.contains_key(&view::reference(id));
+            group.memory.record.roll.note_shown(uid, |instance| shown.contains(instance), is_there);
         }
     }
 
@@ -163,13 +173,10 @@ impl Works {
         }
     }
 
-    /// How many machines all groups have, and since when those have been missing that are.
-    pub(crate) fn toll(&self, now: Timestamp) -> (usize, Vec<Timestamp>) {
-        let tolls = self.groups.values().map(|group| group.memory.toll(now));
-        tolls.fold((0, Vec::new()), |(members, mut all), (more, missing)| {
-            all.extend(missing);
-            (members + more, all)
-        })
+    /// How many machines are missing by now.
+    pub(crate) fn missing(&self, now: Timestamp) -> usize {
+        let (_, missing) = toll(&self.groups);
+        missing.iter().filter(|one| one.counts_from <= now).count()
     }
 
     /// Whether anything that makes or destroys is stopped, in all of this vCenter or for one of its groups.
@@ -191,10 +198,10 @@ impl Works {
         remembered: Option<&str>,
         now: Timestamp,
     ) -> Option<Incident> {
-        let (members, missing) = self.toll(now);
+        let (members, missing) = toll(&self.groups);
         let toll = Toll { name: vcenter, members, missing, unexplained: 0, released, remembered };
         let before = std::mem::replace(&mut self.incident, self.brake.judge(&toll, now));
-        if before.is_some() && self.incident.is_none() && !self.brake.was_released(now) {
+        if before.is_some() && self.incident.is_none() && !self.brake.was_released() {
             // They are coming back: those that are still missing have the time that any has.
             self.groups.values_mut().for_each(|group| group.memory.restart_clocks(now));
         }
@@ -368,6 +375,15 @@ impl Works {
         }
         self.budget.finished(errand.ticket);
     }
+}
+
+/// How many machines all groups have, and those that are missing.
+fn toll(groups: &HashMap<String, Group>) -> (usize, Vec<Missing<'_>>) {
+    let tolls = groups.iter().map(|(uid, group)| group.memory.toll(uid));
+    tolls.fold((0, Vec::new()), |(members, mut all), (more, missing)| {
+        all.extend(missing);
+        (members + more, all)
+    })
 }
 
 /// Chooses a host for the machine of a slot, and counts it there.
