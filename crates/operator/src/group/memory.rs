@@ -15,7 +15,7 @@ use drover_core::{
         Desired, Folder, FolderId, Hardware, Lookalikes, MachineId, Member, Observed, Power, Refusal, Revision,
         Timestamp, UpdatePolicy,
     },
-    names::Slot,
+    names::{self, Slot},
     plan::outlived_shutdowns,
     record::{Record, Stage},
     roll::Called,
@@ -282,7 +282,8 @@ impl Memory {
         observed
     }
 
-    /// The folders that members were moved out of, and that seem empty. One that isn't after all is let be.
+    /// The folders that members were moved out of, and that seem empty. One that isn't after all is let be. So is one that isn't
+    /// called as the group's: after a restore, vCenter may have given its id to another.
     fn left_folders(
         &mut self,
         view: &View<'_>,
@@ -293,10 +294,12 @@ impl Memory {
         let Some(record) = self.record.roll.record_mut() else { return Vec::new() };
         let reference = |id: &FolderId| ManagedObjectReference::new("Folder", &id.0);
         record.retain_folders(|id| view.mirror.folders.contains_key(&reference(id)) && folder != Some(&reference(id)));
+        let name = names::folder(&view.desired.namespace, &view.desired.name);
         let is_free = |id: &&FolderId| {
             let subject = Subject::LeftFolder((*id).clone());
             let waits = self.waits.not_before(&subject).is_some_and(|time| time > now);
-            !view.mirror.is_occupied(&reference(id)) && !waits && !busy.contains(&subject)
+            let is_groups = view.mirror.folders.get(&reference(id)).is_some_and(|folder| folder.name == name);
+            is_groups && !view.mirror.is_occupied(&reference(id)) && !waits && !busy.contains(&subject)
         };
         record.left_folders().iter().filter(is_free).cloned().collect()
     }
