@@ -156,12 +156,12 @@ impl Roll {
         (members, missing.collect())
     }
 
-    /// Whether a clone may be on its way whose VM has not been seen.
+    /// The slots whose clone may be on its way, because its VM has not been seen.
     #[must_use]
-    pub fn has_pending(&self, found: &Identified) -> bool {
+    pub fn pending(&self, found: &Identified) -> BTreeSet<Slot> {
         let is_pending =
-            |(slot, entry): (Slot, &Entry)| entry.stage == Stage::Pending && !found.members.contains_key(&slot);
-        self.record.iter().flat_map(Record::entries).any(is_pending)
+            |(slot, entry): &(Slot, &Entry)| entry.stage == Stage::Pending && !found.members.contains_key(slot);
+        self.record.iter().flat_map(Record::entries).filter(is_pending).map(|(slot, _)| slot).collect()
     }
 
     fn hold(

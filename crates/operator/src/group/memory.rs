@@ -257,10 +257,14 @@ impl Memory {
         let slot = |subject: &Subject| if let Subject::Slot(slot) = subject { Some(*slot) } else { None };
         let cloning: BTreeSet<Slot> = busy.iter().filter_map(slot).collect();
         // What is on its way in or out of the folder has to be over before anything is decided by what is in it.
+        let pending = self.record.roll.pending(&found);
+        let unknown_clones = view.has_unknown_clones && !pending.is_empty();
+        // In the group's own folder, their names let no second one in. In one that was before, they do.
+        let may_be_elsewhere = self.record.now().is_some_and(|record| !record.left_folders().is_empty());
+        let doubtful = if unknown_clones && may_be_elsewhere { pending } else { BTreeSet::new() };
         let moves =
             |action: &Action| matches!(action, Action::Destroy(_) | Action::Clone(_) | Action::MoveIntoFolder(_));
         let folder_moves = view.desired.deletion.is_some() && self.under_way.iter().any(moves);
-        let has_pending = self.record.roll.has_pending(&found);
         let mut observed = Observed {
             folder: if folder_waits || folder_moves || busy.contains(&Subject::Folder) { Folder::Busy } else { folder },
             held: held.into_iter().filter(|(slot, _)| !cloning.contains(slot)).collect(),
@@ -270,7 +274,8 @@ impl Memory {
             is_stopped: false,
             members,
             cloning,
-            unknown_clones: view.has_unknown_clones && has_pending,
+            unknown_clones,
+            doubtful,
             failed: self.waits.waits().filter_map(|(subject, time)| Some((slot(subject)?, time))).collect(),
         };
         for id in outlived_shutdowns(view.desired, &observed, now) {
@@ -405,5 +410,83 @@ fn gerund(action: &Action) -> String {
         Action::MoveIntoFolder(id) => format!("moving {} into the group's folder", id.0),
         Action::Mark(id, _) => format!("bringing the marker of {} up to date", id.0),
         Action::Destroy(id) => format!("destroying {}", id.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use drover_api::{VmGroup, vmgroup::Readiness};
+    use serde_json::json;
+    use vim25::refs::FolderRef;
+
+    use super::*;
+    use crate::vcenter::mirror::{self, Mirror};
+
+    fn desired() -> Desired {
+        let group: VmGroup = serde_json::from_value(json!({
+            "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup",
+            "metadata": {"namespace": "ns", "name": "web", "uid": "uid"},
+            "spec": {"cpu": 1, "memory": 1, "replicas": 2, "template": "t"},
+        }))
+        .unwrap();
+        Desired::of(&group).unwrap()
+    }
+
+    /// Folders by id, name and parent.
+    fn mirror(folders: &[(&str, &str, &str)]) -> Mirror {
+        let reference = |id: &str| ManagedObjectReference::new("Folder", id);
+        let folder = |name: &str, parent| mirror::Folder { name: name.to_owned(), parent: Some(reference(parent)) };
+        let folders = folders.iter().map(|(id, name, parent)| (reference(id), folder(name, parent)));
+        let mut mirror = Mirror::default();
+        mirror.folders.extend(folders);
+        mirror
+    }
+
+    fn look(memory: &mut Memory, mirror: &Mirror, has_unknown_clones: bool) -> Observed {
+        let desired = desired();
+        let view = View {
+            desired: &desired,
+            readiness: Readiness::default(),
+            mirror,
+            base: &FolderRef::new("base"),
+            cluster: "here",
+            has_unknown_clones,
+            marked: BTreeSet::new(),
+        };
+        memory.observe(&view, 0, Timestamp::UNIX_EPOCH)
+    }
+
+    /// What is known after a restart: a clone into slot 0 was begun, in a folder of this id.
+    fn restarted(folder: &str) -> Memory {
+        let mut record = Record::default();
+        record.use_folder(&FolderId(folder.to_owned()));
+        record.reserve([Slot(0)]);
+        let mut memory = Memory::default();
+        memory.record.roll.set_record(record);
+        memory
+    }
+
+    #[test]
+    fn a_clone_that_nobody_remembers_may_be_on_its_way_into_another_folder() {
+        let own = names::folder("ns", "web");
+        let same = mirror(&[("f-1", &own, "base")]);
+        let other = mirror(&[("f-1", &own, "base-before"), ("f-2", &own, "base")]);
+        let renamed = mirror(&[("f-1", "renamed", "base"), ("f-2", &own, "base")]);
+        let is_doubtful = |mirror: &Mirror, has_unknown_clones| {
+            look(&mut restarted("f-1"), mirror, has_unknown_clones).doubtful.contains(&Slot(0))
+        };
+        assert!(!is_doubtful(&same, true), "its name lets no second one in");
+        assert!(is_doubtful(&other, true) && is_doubtful(&renamed, true), "the name is free in the other folder");
+        assert!(!is_doubtful(&other, false) && !is_doubtful(&renamed, false), "none is on its way");
+    }
+
+    #[test]
+    fn a_folder_is_only_the_groups_by_its_name_whatever_its_id() {
+        let own = names::folder("ns", "web");
+        let other = mirror(&[("f-1", &own, "base-before"), ("f-2", &own, "base")]);
+        let strangers = mirror(&[("f-1", "strangers", "base"), ("f-2", &own, "base")]);
+        let left = |mirror: &Mirror| look(&mut restarted("f-1"), mirror, false).left_folders;
+        assert_eq!(left(&other), [FolderId("f-1".to_owned())]);
+        assert_eq!(left(&strangers), []);
     }
 }
