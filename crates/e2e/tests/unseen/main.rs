@@ -7,6 +7,7 @@ mod folders;
 mod identity;
 mod late;
 mod metrics;
+mod record;
 mod sight;
 mod stripped;
 mod updates;
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 
 /// The sandbox of all tests, with one operator.
 fn sandbox() -> &'static Sandbox {
-    let sandbox = Sandbox::shared(&["--vcenters=32", "--hosts=2", "--clone-delay=200ms"]);
+    let sandbox = Sandbox::shared(&["--vcenters=40", "--hosts=2", "--clone-delay=200ms"]);
     operator_in(sandbox);
     sandbox
 }

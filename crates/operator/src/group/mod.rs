@@ -37,7 +37,7 @@ use crate::{
 };
 use decide::{Next, decide};
 pub(crate) use dereference::concern_defaults;
-use dereference::{dereference, find_source, look_again, remember, trouble_of};
+use dereference::{LOOK_AGAIN, dereference, find_source, look_again, remember, trouble_of};
 use diary::Diaries;
 pub(crate) use preview::preview;
 use record::Outcome;
@@ -81,6 +81,21 @@ pub(crate) enum Error {
     OldKind,
     #[error("it took too long")]
     Late(#[from] tokio::time::error::Elapsed),
+}
+
+impl Error {
+    /// Whether the API server has refused what was to be written, and would do so again.
+    fn is_refusal(&self) -> bool {
+        match self {
+            Self::OldKind => true,
+            Self::Kube(kube::Error::Api(status)) => !matches!(status.code, 401 | 404 | 409 | 429 | 503 | 504),
+            Self::Kube(_) | Self::Late(_) => false,
+        }
+    }
+}
+
+fn unwritten(error: &Error) -> String {
+    format!("nothing is cloned, moved or destroyed, because the group's record can't be written first: {error}")
 }
 
 /// Brings one group closer to what it declares.
@@ -150,7 +165,11 @@ pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Res
     }
     report::write(&groups, &group, status).await?;
     if let Ok(Housing::Here(seat) | Housing::Leave(seat)) = &housing {
-        record::keep(&groups, &group, &seat.live, &desired.uid).await?;
+        match record::keep(&groups, &group, &seat.live, &desired.uid).await {
+            // That is said, and nothing is begun meanwhile.
+            Err(error) if error.is_refusal() && turn.observed.is_none() => {}
+            kept => drop(kept?),
+        }
     }
     Ok(Requeue::requeue(turn.wake))
 }
@@ -311,11 +330,12 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<
                 sought = Some(find_source(site, group, &mut found).await);
                 remember(site, group, desired, &found);
             }
-            Next::Write => {
-                if record::keep(&groups, group, site.live, &desired.uid).await? == Outcome::Overtaken {
-                    return Ok(blind());
-                }
-            }
+            Next::Write => match record::keep(&groups, group, site.live, &desired.uid).await {
+                Ok(Outcome::Kept) => {}
+                Ok(Outcome::Overtaken) => return Ok(blind()),
+                Err(error) if error.is_refusal() => return Ok(stuck(Trouble::Invalid(unwritten(&error)), LOOK_AGAIN)),
+                Err(error) => return Err(error),
+            },
             Next::Stuck(trouble) => return Ok(stuck(trouble, RESYNC)),
             Next::Ordered(mut turn) => {
                 turn.instance = instance;

@@ -17,6 +17,7 @@ use drover_core::{
     group::{MachineId, Power, Timestamp},
     names::Slot,
     placement::{self, Candidate},
+    record::{Incarnation, Record, Stage},
 };
 use tokio::time::sleep;
 use tracing::{info, warn};
@@ -117,6 +118,17 @@ impl Works {
             self.budget.enqueue(uid.clone(), action.clone(), host);
         }
         self.group(&uid).scene = Some(Arc::new(scene));
+    }
+
+    /// Takes back what a group has queued and its plan doesn't say, or says of another machine. Until the plan itself is queued, others
+    /// may have to be asked, and what is begun meanwhile is begun by the last plan.
+    pub(crate) fn narrow(&mut self, uid: &str, actions: &[Action]) {
+        let wanted: BTreeSet<_> = actions.iter().collect();
+        let group = self.groups.get(uid);
+        let incarnations = group.and_then(|group| Some(&group.scene.as_ref()?.incarnations));
+        let record = group.and_then(|group| group.memory.record.now());
+        self.budget
+            .retain(&uid.to_owned(), |action| wanted.contains(action) && is_as_ordered(action, incarnations, record));
     }
 
     /// The hosts that a group's clones can go to, with all that is on its way to them.
@@ -377,6 +389,13 @@ impl Works {
     }
 }
 
+/// Whether an action that was ordered for machines of these incarnations is about the one that the record has.
+fn is_as_ordered(action: &Action, incarnations: Option<&BTreeMap<Slot, Incarnation>>, record: Option<&Record>) -> bool {
+    let Some(slot) = action.cloned_slot() else { return true };
+    let entry = record.and_then(|record| record.get(slot)).filter(|entry| entry.stage == Stage::Pending);
+    entry.is_some_and(|entry| incarnations.and_then(|all| all.get(&slot)) == Some(&entry.incarnation))
+}
+
 /// How many machines all groups have, and those that are missing.
 fn toll(groups: &HashMap<String, Group>) -> (usize, Vec<Missing<'_>>) {
     let tolls = groups.iter().map(|(uid, group)| group.memory.toll(uid));
@@ -432,4 +451,39 @@ async fn submit(live: Arc<Live>, errand: Errand) {
     }
     live.trigger(Trigger::Group(group));
     live.turn_queue();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_last_plan_ordered_is_begun_only_if_this_plan_says_it_too() {
+        let mut works = Works::default();
+        let machine = |id: &str| MachineId(id.to_owned());
+        let (first, second) = (Action::PowerOn(machine("vm-1")), Action::Destroy(machine("vm-2")));
+        for action in [&first, &second, &Action::Clone(Slot(0))] {
+            works.budget.enqueue("uid".to_owned(), action.clone(), None);
+            works.budget.enqueue("other".to_owned(), action.clone(), None);
+        }
+        works.narrow("uid", &[first.clone(), Action::PowerOff(machine("vm-2"))]);
+        let admitted = std::iter::from_fn(|| works.budget.admit());
+        let of_group = admitted.filter(|admitted| admitted.group == "uid").map(|admitted| admitted.operation);
+        assert_eq!(of_group.collect::<Vec<_>>(), [first]);
+    }
+
+    #[test]
+    fn a_clone_is_begun_only_for_the_machine_that_it_was_ordered_for() {
+        let (slot, clone) = (Slot(0), Action::Clone(Slot(0)));
+        let mut record = Record::default();
+        record.reserve([slot]);
+        let ordered = BTreeMap::from([(slot, Incarnation(1))]);
+        assert!(is_as_ordered(&clone, Some(&ordered), Some(&record)));
+        record.see(slot);
+        assert!(!is_as_ordered(&clone, Some(&ordered), Some(&record)), "it is there");
+        record.reserve([slot]);
+        assert!(!is_as_ordered(&clone, Some(&ordered), Some(&record)), "it was lost, and another is to be made");
+        record.recover(slot);
+        assert!(!is_as_ordered(&clone, Some(&BTreeMap::from([(slot, Incarnation(2))])), Some(&record)), "it is back");
+    }
 }
