@@ -7,7 +7,10 @@ mod held;
 mod rollout;
 mod upkeep;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 use crate::{
     group::{DeletionPolicy, Desired, Folder, FolderId, Hardware, MachineId, Observed, Timestamp},
@@ -128,8 +131,9 @@ fn keep(census: &Census<'_>, draft: &mut Draft) {
         upkeep::remove(census, member, draft);
     }
     rollout::clone_missing(census, draft);
+    let leaving: HashSet<_> = leaving.into_iter().map(|member| &member.id).collect();
     for member in census.in_leaving_order() {
-        if !leaving.iter().any(|leaving| leaving.id == member.id) {
+        if !leaving.contains(&member.id) {
             upkeep::maintain(census, member, &mut budget, draft);
         }
     }
@@ -156,7 +160,6 @@ impl Draft {
         }
     }
 
-    /// Notes a time at which something may be decided differently.
     /// Looks again at clones that nobody remembers.
     fn await_unknown_clones(&mut self, observed: &Observed) {
         if observed.unknown_clones {
@@ -164,6 +167,7 @@ impl Draft {
         }
     }
 
+    /// Notes a time at which something may be decided differently.
     fn wake_at(&mut self, time: Timestamp) {
         if time > self.now {
             self.wake = Some(self.wake.map_or(time, |earlier| earlier.min(time)));

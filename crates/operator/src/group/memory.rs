@@ -2,7 +2,8 @@
 //! second attempt from making a second machine.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    slice,
     time::Duration,
 };
 
@@ -43,9 +44,9 @@ pub(crate) struct Memory {
     pub(crate) lookalikes: Lookalikes,
     brake: Option<Brake>,
     pub(crate) is_stopped: bool,
-    /// Whether somebody said to go on for this group, whatever stops its vCenter.
     /// Whether the group could not be looked at when it was last to be. What was missing then is missing still, unless it is shown.
     pub(crate) is_unseen: bool,
+    /// Whether somebody said to go on for this group, whatever stops its vCenter.
     pub(crate) goes_on: bool,
     /// What the machines were to be when the group was last as declared.
     pub(crate) settled: Option<MadeOf>,
@@ -229,8 +230,8 @@ impl Memory {
 
     /// The group as it is. `before` is how many machines it was said to have.
     pub(crate) fn observe(&mut self, view: &View<'_>, before: u32, now: Timestamp) -> Observed {
-        let group_folder = view.group_folder();
         self.is_unseen = false;
+        let group_folder = view.group_folder();
         let folder = match group_folder.as_ref() {
             None => Folder::Absent,
             Some(folder) if view.mirror.is_occupied(folder) => Folder::Occupied,
@@ -256,12 +257,12 @@ impl Memory {
         let folder_waits = self.waits.not_before(&Subject::Folder).is_some_and(|time| time > now);
         let slot = |subject: &Subject| if let Subject::Slot(slot) = subject { Some(*slot) } else { None };
         let cloning: BTreeSet<Slot> = busy.iter().filter_map(slot).collect();
-        // What is on its way in or out of the folder has to be over before anything is decided by what is in it.
         let pending = self.record.roll.pending(&found);
         let unknown_clones = view.has_unknown_clones && !pending.is_empty();
         // In the group's own folder, their names let no second one in. In one that was before, they do.
         let may_be_elsewhere = self.record.now().is_some_and(|record| !record.left_folders().is_empty());
         let doubtful = if unknown_clones && may_be_elsewhere { pending } else { BTreeSet::new() };
+        // What is on its way in or out of the folder has to be over before anything is decided by what is in it.
         let moves =
             |action: &Action| matches!(action, Action::Destroy(_) | Action::Clone(_) | Action::MoveIntoFolder(_));
         let folder_moves = view.desired.deletion.is_some() && self.under_way.iter().any(moves);
@@ -278,11 +279,10 @@ impl Memory {
             doubtful,
             failed: self.waits.waits().filter_map(|(subject, time)| Some((slot(subject)?, time))).collect(),
         };
-        for id in outlived_shutdowns(view.desired, &observed, now) {
-            self.shutdowns.remove(&id);
-            for member in observed.members.iter_mut().filter(|member| member.id == id) {
-                member.shutdown_since = None;
-            }
+        let outlived: HashSet<_> = outlived_shutdowns(view.desired, &observed, now).into_iter().collect();
+        self.shutdowns.retain(|id, _| !outlived.contains(id));
+        for member in observed.members.iter_mut().filter(|member| outlived.contains(&member.id)) {
+            member.shutdown_since = None;
         }
         observed
     }
@@ -370,21 +370,29 @@ impl Memory {
 
     /// Forgets what is over.
     fn tidy(&mut self, folder: Folder, members: &[Member], now: Timestamp) {
+        let by_id: HashMap<_, _> = members.iter().map(|member| (&member.id, member)).collect();
+        let by_slot: HashMap<_, _> = members.iter().map(|member| (member.slot, member)).collect();
+        // Of a large group, only the one that an action is about is looked at.
+        let concerned = |action: &Action| match action.subject() {
+            Subject::Machine(id) => by_id.get(&id).map_or(&[][..], |member| slice::from_ref(*member)),
+            Subject::Slot(slot) => by_slot.get(&slot).map_or(&[][..], |member| slice::from_ref(*member)),
+            Subject::Folder | Subject::LeftFolder(_) => &[],
+        };
         self.done.retain(|action, since| {
             // A clock that was set back would have it waited for until it is as late again.
             let waits = *since <= now && now.duration_since(*since) < PATIENCE.try_into().unwrap_or_default();
-            waits && !action.shows_in(folder, members)
+            waits && !action.shows_in(folder, concerned(action))
         });
-        let is_there = |id: &MachineId| members.iter().any(|member| member.id == *id);
+        let is_there = |id: &MachineId| by_id.contains_key(id);
         let is_open = |subject: &Subject| match subject {
             Subject::Folder | Subject::LeftFolder(_) => true,
-            Subject::Slot(slot) => !members.iter().any(|member| member.slot == *slot),
+            Subject::Slot(slot) => !by_slot.contains_key(slot),
             Subject::Machine(id) => is_there(id),
         };
         self.waits.retain(is_open);
         self.problems.retain(|subject, _| is_open(subject));
         self.looks.retain(|subject, _| is_open(subject));
-        let runs = |id: &MachineId| members.iter().any(|member| member.id == *id && member.power == Power::On);
+        let runs = |id: &MachineId| by_id.get(id).is_some_and(|member| member.power == Power::On);
         self.shutdowns.retain(|id, _| runs(id));
         self.refused.retain(|id, refusal| match refusal {
             // Once it is off, it is another matter.
