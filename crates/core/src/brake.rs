@@ -4,9 +4,15 @@
 //! A host that is removed, a permission that is taken away, a vCenter restored from a backup: each shows itself as VMs that are no
 //! longer there. Making them anew would double them; that they are many is the only sign that something else has happened.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use crate::{group::Timestamp, names};
+use crate::{
+    group::Timestamp,
+    names::{self, Slot},
+};
 
 /// VMs that go missing within this time of each other go missing together.
 const TOGETHER: Duration = Duration::from_mins(5);
@@ -61,6 +67,21 @@ pub struct Incident {
     pub of: usize,
 }
 
+/// A VM that is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing<'a> {
+    /// The UID of its group.
+    pub group: &'a str,
+    /// Its slot.
+    pub slot: Slot,
+    /// Since when.
+    pub since: Timestamp,
+    /// From when on it counts.
+    pub counts_from: Timestamp,
+    /// Whether it was missing when its group was first looked at. Only such a VM can be of an incident from before.
+    pub at_first: bool,
+}
+
 /// What a brake is judged by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Toll<'a> {
@@ -68,8 +89,8 @@ pub struct Toll<'a> {
     pub name: &'a str,
     /// How many VMs there are by the record, those that are missing included.
     pub members: usize,
-    /// Since when each of those that are missing has been so.
-    pub missing: Vec<Timestamp>,
+    /// Those that are missing, also those that don't count yet.
+    pub missing: Vec<Missing<'a>>,
     /// How many would be replaced, though nobody changed what they are to be made from.
     pub unexplained: usize,
     /// The incidents that a person has said to go on after.
@@ -83,8 +104,12 @@ pub struct Toll<'a> {
 pub struct Brake {
     scope: Scope,
     incident: Option<(String, Cause)>,
-    /// What was missing before this, a person has said to go on after.
-    released: Option<Timestamp>,
+    /// The incident that ended last, or was released. It is not taken for one that still holds.
+    over: Option<String>,
+    /// The slots of each group whose VMs a person has said to go on without, until they are back.
+    released: BTreeMap<String, BTreeSet<Slot>>,
+    /// Whether they were released when this was last judged.
+    is_released_now: bool,
     /// Whether the unexplained may be replaced, until there are none.
     is_explained: bool,
 }
@@ -93,13 +118,14 @@ impl Brake {
     /// One that stops nothing yet.
     #[must_use]
     pub fn new(scope: Scope) -> Self {
-        Self { scope, incident: None, released: None, is_explained: false }
+        let released = BTreeMap::new();
+        Self { scope, incident: None, over: None, released, is_released_now: false, is_explained: false }
     }
 
-    /// Whether somebody has just said to go on.
+    /// Whether the last judgement was to go on because somebody said so.
     #[must_use]
-    pub fn was_released(&self, now: Timestamp) -> bool {
-        self.released == Some(now) || self.is_explained
+    pub fn was_released(&self) -> bool {
+        self.is_released_now || self.is_explained
     }
 
     /// Says whether to stop, and why.
@@ -107,10 +133,12 @@ impl Brake {
         let allowance = allowance(toll.members);
         self.is_explained &= toll.unexplained > 0;
         let unexplained = if self.is_explained { 0 } else { toll.unexplained };
-        let counts = |since: &&Timestamp| self.released.is_none_or(|released| **since > released);
-        let missing: Vec<_> = toll.missing.iter().filter(counts).copied().collect();
-        let latest = missing.iter().max().copied();
-        let is_together = |since: &&Timestamp| latest.is_some_and(|latest| is_within(**since, latest));
+        self.is_released_now = false;
+        self.forget_those_back(&toll.missing);
+        let counts = |one: &&Missing<'_>| one.counts_from <= now && !self.is_released(one);
+        let missing: Vec<_> = toll.missing.iter().filter(counts).collect();
+        let latest = missing.iter().map(|one| one.since).max();
+        let is_together = |one: &&&Missing<'_>| latest.is_some_and(|latest| is_within(one.since, latest));
         let together = missing.iter().filter(is_together).count();
         let cause = match &self.incident {
             // Once it holds, it holds for all that are missing, however long ago they went.
@@ -120,25 +148,55 @@ impl Brake {
             _ => None,
         };
         let Some(cause) = cause else {
-            self.incident = None;
+            self.over = self.incident.take().map(|(id, _)| id).or(self.over.take());
             return None;
+        };
+        let missing_at_first = missing.iter().filter(|one| one.at_first).count();
+        let is_from_before = |id: &str| {
+            let can_be = cause == Cause::Outdated || missing_at_first > allowance;
+            can_be && id.starts_with(cause.prefix(self.scope)) && self.over.as_deref() != Some(id)
         };
         let id = match (&self.incident, toll.remembered) {
             (Some((id, before)), _) if *before == cause => id.clone(),
-            (None, Some(id)) if id.starts_with(cause.prefix(self.scope)) => id.to_owned(),
+            (None, Some(id)) if is_from_before(id) => id.to_owned(),
             _ => format!("{}{}", cause.prefix(self.scope), names::letters(names::hash(&[toll.name, &now.to_string()]))),
         };
         if toll.released.contains(&id.as_str()) {
             match cause {
-                Cause::Missing => self.released = Some(now),
+                Cause::Missing => self.release(&toll.missing),
                 Cause::Outdated => self.is_explained = true,
             }
             self.incident = None;
+            self.over = Some(id);
             return None;
         }
         self.incident = Some((id.clone(), cause));
         let count = if cause == Cause::Missing { missing.len() } else { unexplained };
         Some(Incident { id, cause, count, of: toll.members })
+    }
+
+    /// Goes on without those that are missing now. By their names, because clocks are set, and start anew when vCenter was away.
+    fn release(&mut self, missing: &[Missing<'_>]) {
+        for one in missing {
+            self.released.entry(one.group.to_owned()).or_default().insert(one.slot);
+        }
+        self.is_released_now = true;
+    }
+
+    fn is_released(&self, one: &Missing<'_>) -> bool {
+        self.released.get(one.group).is_some_and(|slots| slots.contains(&one.slot))
+    }
+
+    /// One that is back counts when it goes missing again.
+    fn forget_those_back(&mut self, missing: &[Missing<'_>]) {
+        if self.released.is_empty() {
+            return;
+        }
+        let mut still: BTreeMap<String, BTreeSet<Slot>> = BTreeMap::new();
+        for one in missing.iter().filter(|one| self.is_released(one)) {
+            still.entry(one.group.to_owned()).or_default().insert(one.slot);
+        }
+        self.released = still;
     }
 }
 
@@ -182,8 +240,16 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + second).unwrap()
     }
 
+    /// A toll with VMs missing since these times, the first of them from slot 0.
     fn toll(members: usize, missing: &[i64]) -> Toll<'static> {
-        Toll { name: "g", members, missing: missing.iter().map(|second| at(*second)).collect(), ..Toll::default() }
+        let missing = (0..).map(Slot).zip(missing).map(|(slot, second)| Missing {
+            group: "g",
+            slot,
+            since: at(*second),
+            counts_from: at(*second),
+            at_first: *second == 0,
+        });
+        Toll { name: "g", members, missing: missing.collect(), ..Toll::default() }
     }
 
     #[test]
@@ -226,18 +292,59 @@ mod tests {
         assert!(brake.judge(&Toll { released: vec!["vg-another"], ..toll(3, &[0, 0]) }, at(2)).is_some());
         let released = |missing: &[i64]| Toll { released: vec![id.as_str()], ..toll(3, missing) };
         assert_eq!(brake.judge(&released(&[0, 0]), at(3)), None);
-        assert!(brake.was_released(at(3)) && !brake.was_released(at(4)));
+        assert!(brake.was_released());
         assert_eq!(brake.judge(&released(&[0, 0]), at(4)), None, "it stays released");
-        assert!(brake.judge(&released(&[0, 10, 10]), at(11)).is_some_and(|next| next.id != id), "the next is another");
+        assert!(!brake.was_released());
+        let next = brake.judge(&released(&[0, 0, 10, 10]), at(11));
+        assert!(next.is_some_and(|next| next.id != id && next.count == 2), "the next is another");
     }
 
     #[test]
     fn after_a_restart_the_incident_has_the_name_that_people_were_told() {
-        let remembered = Toll { remembered: Some("vg-abcdefgh"), ..toll(3, &[50, 50]) };
+        let remembered = Toll { remembered: Some("vg-abcdefgh"), ..toll(3, &[0, 0]) };
         let incident = Brake::new(Scope::Group).judge(&remembered, at(50)).unwrap();
         assert_eq!(incident.id, "vg-abcdefgh");
         let other = Brake::new(Scope::VCenter).judge(&remembered, at(50)).unwrap();
         assert!(other.id.starts_with("vc-"), "that of a group is not the vCenter's");
+    }
+
+    #[test]
+    fn an_incident_from_before_that_is_over_lends_its_name_to_no_later_one() {
+        let released = |members, missing: &[i64]| Toll {
+            remembered: Some("vc-before"),
+            released: vec!["vc-before"],
+            ..toll(members, missing)
+        };
+        // All are back when the operator starts.
+        let mut brake = Brake::new(Scope::VCenter);
+        assert_eq!(brake.judge(&released(40, &[]), at(0)), None);
+        assert!(brake.judge(&released(40, &[900; 40]), at(901)).is_some(), "nobody has said to go on after this one");
+        // They are still missing, and somebody has said to go on.
+        let mut brake = Brake::new(Scope::VCenter);
+        assert_eq!(brake.judge(&released(3, &[0, 0]), at(0)), None);
+        assert_eq!(brake.judge(&released(3, &[]), at(10)), None);
+        assert!(brake.judge(&released(40, &[900; 40]), at(901)).is_some(), "nor after this one");
+        // It held, and they came back.
+        let mut brake = Brake::new(Scope::VCenter);
+        let held = Toll { released: Vec::new(), ..released(3, &[0, 0]) };
+        assert_eq!(brake.judge(&held, at(0)).unwrap().id, "vc-before");
+        assert_eq!(brake.judge(&released(3, &[]), at(10)), None);
+        assert!(brake.judge(&released(40, &[900; 40]), at(901)).is_some(), "nor after this");
+    }
+
+    #[test]
+    fn what_a_person_has_said_holds_whatever_the_clock_does() {
+        let mut brake = Brake::new(Scope::Group);
+        let id = brake.judge(&toll(3, &[0, 0]), at(1)).unwrap().id;
+        let released = |missing: &[i64]| Toll { released: vec![id.as_str()], ..toll(3, missing) };
+        assert_eq!(brake.judge(&released(&[0, 0]), at(1000)), None);
+        let mut anew = released(&[1010, 1010]);
+        anew.missing.iter_mut().for_each(|one| one.counts_from = at(1013));
+        for second in [1010, 1013] {
+            assert_eq!(brake.judge(&anew, at(second)), None, "they are missing still: vCenter was away");
+        }
+        assert_eq!(brake.judge(&released(&[]), at(1020)), None);
+        assert!(brake.judge(&released(&[5, 5]), at(10)).is_some(), "the clock was set back, and they are missing anew");
     }
 
     #[test]

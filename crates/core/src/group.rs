@@ -132,6 +132,9 @@ pub struct Observed {
     pub cloning: BTreeSet<Slot>,
     /// Whether clones may be on their way that nobody remembers: tasks on the template from before a restart.
     pub unknown_clones: bool,
+    /// The slots that those may be for, in a folder where their names keep no second one out. No other is made there meanwhile, and
+    /// nothing is taken away for them.
+    pub doubtful: BTreeSet<Slot>,
     /// The slots whose last clone failed, and when the next may be tried.
     pub failed: BTreeMap<Slot, Timestamp>,
 }

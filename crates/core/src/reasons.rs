@@ -66,7 +66,7 @@ reasons! {
     Conflict,
     /// Something that the group names is not in vCenter, or is there twice. Correct the field that the message names.
     NotFound,
-    /// The spec makes no sense. Correct the field that the message names.
+    /// The spec makes no sense, or the group's record can't be written to its status. Correct what the message names.
     Invalid,
     /// Tasks in vCenter fail. Drover tries again, ever more slowly; the message says what failed and why.
     TasksFail,

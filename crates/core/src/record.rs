@@ -164,6 +164,13 @@ impl Record {
         self.left_folders.retain(is_there);
     }
 
+    /// Whether another record has the same of these slots, and the same folder.
+    #[must_use]
+    pub fn agrees(&self, other: &Self, slots: &[Slot]) -> bool {
+        let is_same = |slot: &Slot| self.get(*slot) == other.get(*slot) && self.lost(*slot) == other.lost(*slot);
+        self.folder == other.folder && slots.iter().all(is_same)
+    }
+
     /// Takes up a VM that was made before, as the one of its slot.
     pub fn adopt(&mut self, slot: Slot, incarnation: Incarnation) {
         self.last = self.last.max(incarnation);

@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::{
+    brake::Missing,
     group::{Held, HeldFor, MachineId, Timestamp},
     identity::{Identified, Sighting, first_record, identify},
     names::{self, Slot},
@@ -24,8 +25,8 @@ pub struct Roll {
     members: BTreeMap<Slot, (Incarnation, MachineId)>,
     /// Since when slots have been held, and whether for want of any VM.
     held: BTreeMap<Slot, (Timestamp, bool)>,
-    /// Since when each VM has been missing that is, and from when on it counts.
-    missing: Vec<(Timestamp, Timestamp)>,
+    /// The VMs that were missing at the last look: since when, and from when on each counts.
+    missing: BTreeMap<Slot, (Timestamp, Timestamp)>,
     /// The slots whose clone has ended well, and whose VM has not been seen yet.
     awaited: BTreeSet<Slot>,
     /// The slots whose VM was missing at the first look.
@@ -114,26 +115,53 @@ impl Roll {
         self.held.values_mut().for_each(|(since, _)| *since = now);
     }
 
-    /// Nobody knows which VMs are missing, because the group can't be looked at.
-    pub fn forget_missing(&mut self) {
-        self.missing.clear();
+    /// Takes those for back that were missing at the last look and are shown now, by their instance UUIDs or ids, though the group
+    /// can't be looked at. All others are missing as they were.
+    pub fn note_shown(&mut self, uid: &str, is_shown: impl Fn(&str) -> bool, is_there: impl Fn(&MachineId) -> bool) {
+        let (record, members) = (&self.record, &self.members);
+        let is_back = |slot: Slot| {
+            let record = record.as_ref();
+            let entry = record.and_then(|record| record.get(slot)).map(|entry| entry.incarnation);
+            let lost = record.and_then(|record| record.lost(slot));
+            let is_it = |incarnation: Incarnation| {
+                let known = members.get(&slot).filter(|(which, _)| *which == incarnation);
+                // One from before records were kept is known by its id alone.
+                let is_named = incarnation != Incarnation::default();
+                is_named && is_shown(&names::instance(uid, slot, incarnation))
+                    || known.is_some_and(|(_, id)| is_there(id))
+            };
+            entry.into_iter().chain(lost).any(is_it)
+        };
+        self.missing.retain(|slot, _| !is_back(*slot));
     }
 
-    /// How many VMs the group has by its record, and since when those have been missing that are by now. One that was given up counts
-    /// until the one that takes its place is seen.
+    /// Whether VMs were missing at the last look.
     #[must_use]
-    pub fn toll(&self, now: Timestamp) -> (usize, Vec<Timestamp>) {
+    pub fn has_missing(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
+    /// How many VMs the group of this UID has by its record, and those that are missing. One that was given up is until the one that
+    /// takes its place is seen.
+    #[must_use]
+    pub fn toll<'a>(&self, group: &'a str) -> (usize, Vec<Missing<'a>>) {
         let members = self.record.as_ref().map_or(0, |record| record.made() + record.lost_slots());
-        let missing = self.missing.iter().filter(|(_, counts)| *counts <= now).map(|(since, _)| *since);
+        let missing = self.missing.iter().map(|(slot, (since, counts_from))| Missing {
+            group,
+            slot: *slot,
+            since: *since,
+            counts_from: *counts_from,
+            at_first: self.at_first.contains(slot),
+        });
         (members, missing.collect())
     }
 
-    /// Whether a clone may be on its way whose VM has not been seen.
+    /// The slots whose clone may be on its way, because its VM has not been seen.
     #[must_use]
-    pub fn has_pending(&self, found: &Identified) -> bool {
+    pub fn pending(&self, found: &Identified) -> BTreeSet<Slot> {
         let is_pending =
-            |(slot, entry): (Slot, &Entry)| entry.stage == Stage::Pending && !found.members.contains_key(&slot);
-        self.record.iter().flat_map(Record::entries).any(is_pending)
+            |(slot, entry): &(Slot, &Entry)| entry.stage == Stage::Pending && !found.members.contains_key(slot);
+        self.record.iter().flat_map(Record::entries).filter(is_pending).map(|(slot, _)| slot).collect()
     }
 
     fn hold(
@@ -157,7 +185,7 @@ impl Roll {
                 None if entry.stage == Stage::Pending => {
                     if record.lost(slot).is_some() {
                         given_up.insert(slot);
-                        self.missing.extend(self.held.get(&slot).map(|(since, _)| (*since, *since)));
+                        self.missing.extend(self.held.get(&slot).map(|(since, _)| (slot, (*since, *since))));
                     }
                     continue;
                 }
@@ -173,7 +201,7 @@ impl Roll {
             }
             if is_missing {
                 let counts = since.checked_add(self.patience_with(slot, entry)).unwrap_or(Timestamp::MAX);
-                self.missing.push((since, counts));
+                self.missing.insert(slot, (since, counts));
             }
             held.insert(slot, Held { since, why });
         }
@@ -225,4 +253,51 @@ fn gone(
         !found.members.contains_key(&slot) && !found.unproved.contains_key(&slot) && ids.any(&is_proved_gone)
     };
     record.entries().filter(|(slot, entry)| is_gone(*slot, entry)).map(|(slot, _)| slot).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UID: &str = "uid";
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// A group of three whose VMs are all missing, the last one's successor being on its way.
+    fn hidden() -> Roll {
+        let mut roll = Roll::default();
+        let mut record = Record::default();
+        record.reserve([Slot(0), Slot(1), Slot(2)]);
+        for slot in 0..3 {
+            record.see(Slot(slot));
+        }
+        roll.set_record(record);
+        let look = |roll: &mut Roll| roll.call(UID, &[], &BTreeSet::new(), |_| false, |id| id.0.clone(), at(0));
+        look(&mut roll);
+        roll.record_mut().unwrap().reserve([Slot(2)]);
+        look(&mut roll);
+        roll
+    }
+
+    fn missing(roll: &Roll) -> Vec<u32> {
+        roll.toll(UID).1.iter().map(|one| one.slot.0).collect()
+    }
+
+    #[test]
+    fn those_that_are_shown_while_the_group_can_not_be_looked_at_are_back_and_no_others() {
+        let mut roll = hidden();
+        assert_eq!(missing(&roll), [0, 1, 2]);
+        roll.note_shown(UID, |_| false, |_| false);
+        assert_eq!(missing(&roll), [0, 1, 2], "nothing says that they are back");
+        let first = names::instance(UID, Slot(0), Incarnation(1));
+        roll.note_shown(UID, |instance| instance == first, |_| false);
+        assert_eq!(missing(&roll), [1, 2]);
+        // It was given up, and is there after all.
+        let third = names::instance(UID, Slot(2), Incarnation(1));
+        roll.note_shown(UID, |instance| instance == third, |_| false);
+        assert_eq!(missing(&roll), [1]);
+        assert!(roll.has_missing() && roll.toll(UID).0 == 3, "it is counted among as many as before");
+    }
 }

@@ -219,7 +219,7 @@ impl Play {
             at(self.now),
         );
         let members = called.found.members.iter().map(|(slot, id)| member(id, *slot, &self.vms[id])).collect();
-        let (total, missing) = self.roll.toll(at(self.now));
+        let (total, missing) = self.roll.toll(UID);
         let released = self.released.iter().map(String::as_str).collect();
         let toll = Toll { name: UID, members: total, missing, released, ..Toll::default() };
         let incident = self.brake.judge(&toll, at(self.now));
@@ -346,7 +346,7 @@ impl Play {
             }
             let observed = self.observe();
             if observed.is_stopped {
-                let (total, missing) = self.roll.toll(at(self.now));
+                let (total, missing) = self.roll.toll(UID);
                 let toll = Toll { name: UID, members: total, missing, ..Toll::default() };
                 let incident = self.brake.judge(&toll, at(self.now));
                 self.released.extend(incident.map(|incident| incident.id));

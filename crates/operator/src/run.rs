@@ -182,8 +182,8 @@ async fn work(
                 let (queued, under_way) = works.load();
                 metrics.set_queue(&live.name, queued);
                 metrics.set_operations(&live.name, under_way);
-                let (_, missing) = works.toll(Timestamp::now());
-                metrics.set_doubts(&live.name, missing.len(), works.is_stopped(), works.lookalikes());
+                let missing = works.missing(Timestamp::now());
+                metrics.set_doubts(&live.name, missing, works.is_stopped(), works.lookalikes());
             }
         }
     });

@@ -94,7 +94,7 @@ impl<'a> Census<'a> {
     /// All slots that have a machine or may have one: the measure of what is missing.
     pub(super) fn taken(&self) -> BTreeSet<Slot> {
         let held = self.observed.held.keys().copied().filter(|slot| !self.is_lost(*slot));
-        self.slots_seen().chain(held).collect()
+        self.slots_seen().chain(held).chain(self.observed.doubtful.iter().copied()).collect()
     }
 
     /// vCenter may show a machine before its clone has ended.
@@ -216,12 +216,26 @@ mod tests {
 
     use serde_json::json;
 
+    use super::Census;
     use crate::{
         desired::tests::desired,
         group::{Folder, Observed, Timestamp},
         names::Slot,
-        plan::plan,
+        plan::{Action, plan},
     };
+
+    #[test]
+    fn nothing_is_made_where_a_clone_may_be_on_its_way_and_nothing_is_destroyed_for_it() {
+        let doubtful = BTreeSet::from([Slot(0)]);
+        let observed = Observed { folder: Folder::Empty, doubtful, unknown_clones: true, ..Observed::default() };
+        let one = plan(&desired(&json!({"replicas": 1})), &observed, Timestamp::UNIX_EPOCH);
+        assert!(one.actions.is_empty() && !one.settled && one.wake.is_some(), "{one:?}");
+        let none = plan(&desired(&json!({"replicas": 0})), &observed, Timestamp::UNIX_EPOCH);
+        assert!(none.actions.is_empty(), "{none:?}");
+        let two = plan(&desired(&json!({"replicas": 2})), &observed, Timestamp::UNIX_EPOCH);
+        assert_eq!(two.actions, [Action::Clone(Slot(1))]);
+        assert_eq!(Census::take(&desired(&json!({})), &observed, Timestamp::UNIX_EPOCH).seen(), 0);
+    }
 
     #[test]
     fn a_group_whose_machines_are_all_on_their_way_is_not_as_declared_yet() {

@@ -1,12 +1,7 @@
 //! The end of a group.
 
-use std::time::Duration;
-
 use super::{Action, Draft, census::Census, upkeep};
 use crate::group::{DeletionPolicy, Folder, Power};
-
-/// A clone that nobody remembers is looked at again after this long: its end may be told to nobody.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Brings a group to the end that its policy says, and says whether it is there. Where the machines are to be destroyed, each has to be
 /// proved gone: one that isn't seen is waited for.
@@ -14,9 +9,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Nothing ends while a clone may still be on its way: its machine would appear after its group has gone.
 pub(super) fn plan(policy: DeletionPolicy, census: &Census<'_>, draft: &mut Draft) -> bool {
     let none_on_their_way = census.observed.cloning.is_empty() && !census.observed.unknown_clones;
-    if census.observed.unknown_clones {
-        draft.wake_at(census.now + LOOK_AGAIN);
-    }
+    draft.await_unknown_clones(census.observed);
     let members = &census.observed.members;
     match policy {
         DeletionPolicy::Retain => none_on_their_way,

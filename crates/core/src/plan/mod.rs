@@ -7,7 +7,10 @@ mod held;
 mod rollout;
 mod upkeep;
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 use crate::{
     group::{DeletionPolicy, Desired, Folder, FolderId, Hardware, MachineId, Observed, Timestamp},
@@ -108,6 +111,9 @@ pub fn to_be_replaced(desired: &Desired, observed: &Observed, now: Timestamp) ->
     observed.members.iter().filter(|member| census.is_to_be_replaced(member)).count()
 }
 
+/// A clone that nobody remembers is looked at again after this long: its end may be told to nobody.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// Keeps a group as declared: the folder, then who goes, who comes, and how each one is.
 fn keep(census: &Census<'_>, draft: &mut Draft) {
     match census.observed.folder {
@@ -117,6 +123,7 @@ fn keep(census: &Census<'_>, draft: &mut Draft) {
     }
     draft.mark(&census.observed.unmarked);
     draft.remove_left_folders(census.observed);
+    draft.await_unknown_clones(census.observed);
     let mut budget = census.availability_budget();
     // What is stopped takes nothing down for what it may not go on with.
     let leaving = if census.observed.is_stopped { Vec::new() } else { rollout::leaving(census, &mut budget) };
@@ -124,8 +131,9 @@ fn keep(census: &Census<'_>, draft: &mut Draft) {
         upkeep::remove(census, member, draft);
     }
     rollout::clone_missing(census, draft);
+    let leaving: HashSet<_> = leaving.into_iter().map(|member| &member.id).collect();
     for member in census.in_leaving_order() {
-        if !leaving.iter().any(|leaving| leaving.id == member.id) {
+        if !leaving.contains(&member.id) {
             upkeep::maintain(census, member, &mut budget, draft);
         }
     }
@@ -149,6 +157,13 @@ impl Draft {
     fn remove_left_folders(&mut self, observed: &Observed) {
         if observed.held.is_empty() && observed.cloning.is_empty() && !observed.unknown_clones {
             self.actions.extend(observed.left_folders.iter().cloned().map(Action::DestroyLeftFolder));
+        }
+    }
+
+    /// Looks again at clones that nobody remembers.
+    fn await_unknown_clones(&mut self, observed: &Observed) {
+        if observed.unknown_clones {
+            self.wake_at(self.now + LOOK_AGAIN);
         }
     }
 

@@ -98,3 +98,29 @@ fn an_empty_folder_that_is_destroyed_is_made_again_when_it_is_needed() {
     let left = group.vcenter().govc(&["find", "/DC0/vm", "-type", "f"]).unwrap();
     assert!(!left.contains("folder-empty"), "{left}");
 }
+
+#[test]
+fn a_clone_on_its_way_when_the_group_is_put_elsewhere_is_not_made_a_second_time_there() {
+    let sandbox = &Sandbox::start("slow-clones", &["--clone-delay=12s"]).unwrap();
+    sandbox.install_kinds();
+    let vcenter = sandbox.vcenter();
+    let operator = Operator::start(sandbox, vcenter).unwrap();
+    let group = Group::create(sandbox, "put-elsewhere", &json!({"replicas": 1}));
+    eventually(sandbox, SOON, "it is being cloned", || {
+        let counts = vcenter.machine_counts();
+        if counts.cloning == 1 { Ok(()) } else { Err(format!("{counts:?}")) }
+    });
+    drop(operator);
+    vcenter.govc(&["folder.create", "/DC0/vm/elsewhere"]).unwrap();
+    group.patch(&json!({"placement": {"folder": "elsewhere"}, "update": {"strategy": "OnDelete"}})).unwrap();
+    let _next = Operator::start(sandbox, vcenter).unwrap();
+    has(&group, 1);
+    assert_eq!(vcenter.calls("CloneVM_Task", "drover"), 1, "clones asked for");
+    assert!(group.everywhere()[0].contains("/elsewhere/"), "{:?}", group.everywhere());
+    group.delete();
+    // vCenter destroys the folder from before when the clone into it has ended.
+    eventually(sandbox, SOON, "nothing is left of it", || {
+        let left = vcenter.govc(&["find", "/DC0/vm"]).map_err(|failure| failure.to_string())?;
+        if left.contains("put-elsewhere") { Err(left) } else { Ok(()) }
+    });
+}

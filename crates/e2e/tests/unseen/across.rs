@@ -62,3 +62,34 @@ fn one_missing_of_each_of_three_groups_stops_every_group_of_their_vcenter_until_
     healthy.namespace.kubectl(&["delete", "vg", "--all", "--timeout=120s"]).unwrap();
     assert!(members(&healthy).0.is_empty(), "{:?}", members(&healthy));
 }
+
+#[test]
+fn a_group_that_can_not_be_looked_at_ends_no_incident_and_prolongs_none() {
+    let broken = Group::create_apart(sandbox(), "broken", &json!({"replicas": 4, "lostAfterSeconds": 0}));
+    let spec = json!({"replicas": 1, "lostAfterSeconds": 1, "vcenter": broken.name()});
+    broken.namespace.declare(&vm_group("beside", &spec)).unwrap();
+    broken.runs_with(4);
+    let beside_is = |phase: &str| {
+        eventually(sandbox(), SOON, &format!("beside is {phase}"), || {
+            let status = broken.namespace.get("vg", "beside").map_err(|failure| failure.to_string())?["status"].clone();
+            if status["phase"] == phase { Ok(()) } else { Err(status.to_string()) }
+        });
+    };
+    beside_is("RUNNING");
+    let (machines, before) = members(&broken);
+    assert_eq!(machines.len(), 5, "{machines:?}");
+    hide(&broken, &machines.iter().map(|path| name(path)).collect::<Vec<_>>());
+    vcenter_says(&broken, "True", "SafetyHold");
+    nothing_is_made_or_destroyed(&broken, || {
+        broken.patch(&json!({"placement": {"folder": "no-such-folder"}})).unwrap();
+        stalls(&broken, "NotFound", "no-such-folder");
+    });
+    vcenter_says(&broken, "True", "SafetyHold");
+    assert_eq!(members(&broken).1, before);
+    // Those of the group that can't be looked at are back, too.
+    hide(&broken, &[]);
+    vcenter_says(&broken, "False", "NoneMissing");
+    beside_is("RUNNING");
+    stalls(&broken, "NotFound", "no-such-folder");
+    assert_eq!(members(&broken).1, before);
+}

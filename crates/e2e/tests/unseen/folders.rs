@@ -3,7 +3,7 @@
 use drover_e2e::{Group, SOON, eventually};
 use serde_json::json;
 
-use crate::sandbox;
+use crate::{nothing_is_made_or_destroyed, sandbox};
 
 #[test]
 fn a_group_that_moves_to_another_folder_takes_its_vms_along_and_leaves_no_empty_folder() {
@@ -28,4 +28,23 @@ fn a_group_that_moves_to_another_folder_takes_its_vms_along_and_leaves_no_empty_
     group.delete();
     let left = vcenter.govc(&["find", "/DC0/vm"]).unwrap();
     assert!(!left.contains("moves.moves"), "{left}");
+}
+
+#[test]
+fn a_folder_that_only_has_the_id_of_one_that_was_the_groups_is_left_alone() {
+    let group = Group::create_apart(sandbox(), "same-id", &json!({"replicas": 1}));
+    group.runs_with(1);
+    let vcenter = group.vcenter();
+    vcenter.govc(&["folder.create", "/DC0/vm/strangers"]).unwrap();
+    let found = vcenter.govc(&["find", "-i", "/DC0/vm", "-type", "f", "-name", "strangers"]).unwrap();
+    let id = found.trim().strip_prefix("Folder:").unwrap();
+    // As when vCenter was restored from a backup, and has given the id again.
+    nothing_is_made_or_destroyed(&group, || {
+        let left = json!({"status": {"record": {"leftFolders": [id]}}}).to_string();
+        let patch = ["patch", "vg", group.name(), "--subresource=status", "--type=merge", "-p", &left];
+        group.namespace.kubectl(&patch).unwrap();
+    });
+    assert_eq!(vcenter.govc(&["find", "-i", "/DC0/vm", "-type", "f", "-name", "strangers"]).unwrap(), found);
+    group.delete();
+    assert_eq!(vcenter.govc(&["find", "-i", "/DC0/vm", "-type", "f", "-name", "strangers"]).unwrap(), found);
 }

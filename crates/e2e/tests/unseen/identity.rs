@@ -3,7 +3,7 @@
 use drover_e2e::{Group, Program, binary};
 use serde_json::{Value, json};
 
-use crate::{A_WHILE, copy, host_of, name, sandbox};
+use crate::{A_WHILE, copy, host_of, instance_of, name, nothing_is_made_or_destroyed, sandbox, set_instance, stalls};
 
 /// The VMs at these names in the datacenter's folder, by id.
 fn there(group: &Group, names: &[&str]) -> Vec<String> {
@@ -72,4 +72,44 @@ fn a_member_that_comes_back_after_its_end_is_shown_and_left_alone() {
     group.delete();
     let left = group.everywhere();
     assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn of_two_vms_that_match_one_slot_neither_is_destroyed_and_the_group_says_so() {
+    let group = Group::create_apart(sandbox(), "twins", &json!({"replicas": 1}));
+    let machines = group.runs_with(1);
+    copy(&group, &machines[0], "twin");
+    group.tells("CopyFound", "twin is a copy of a member");
+    let twin = "/DC0/vm/twin";
+    let (own, of_copy) = (instance_of(&group, &machines[0]), instance_of(&group, twin));
+    set_instance(&group, twin, &own);
+    stalls(&group, "VMsMissing", "can't be proved to be this group's VM");
+    let both = || (group.everywhere(), there(&group, &["twin"]));
+    let before = both();
+    nothing_is_made_or_destroyed(&group, || drop(group.patch(&json!({"replicas": 0})).unwrap()));
+    nothing_is_made_or_destroyed(&group, || group.begin_to_delete());
+    assert_eq!(both(), before);
+    // When it is plain again which is which, the member goes and the copy stays.
+    set_instance(&group, twin, &of_copy);
+    group.is_gone();
+    assert!(group.everywhere().is_empty());
+    assert_eq!(there(&group, &["twin"]), before.1);
+}
+
+#[test]
+fn a_member_that_vcenter_has_given_another_uuid_keeps_its_place_and_is_told_of() {
+    let group = Group::create_apart(sandbox(), "reassigned", &json!({"replicas": 2, "lostAfterSeconds": 1}));
+    let machines = group.runs_with(2);
+    let (own, before) = (instance_of(&group, &machines[0]), group.everywhere());
+    nothing_is_made_or_destroyed(&group, || {
+        set_instance(&group, &machines[0], "5e9a7c1e-0000-4000-8000-00000000beef");
+        stalls(&group, "VMsMissing", "its instance UUID is not the one written down");
+    });
+    let power = group.vcenter().calls("PowerOffVM_Task", "drover");
+    assert_eq!((group.everywhere(), power), (before.clone(), 0));
+    set_instance(&group, &machines[0], &own);
+    group.recovers_to(2, "runtime.powerState", "poweredOn");
+    assert_eq!(group.everywhere(), before);
+    group.delete();
+    assert!(group.everywhere().is_empty());
 }

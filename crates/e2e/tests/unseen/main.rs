@@ -7,18 +7,23 @@ mod folders;
 mod identity;
 mod late;
 mod metrics;
+mod record;
 mod sight;
 mod stripped;
 mod updates;
 
-use std::{sync::OnceLock, thread, time::Duration};
+use std::{fs, sync::OnceLock, thread, time::Duration};
 
 use drover_e2e::{Group, Operator, SOON, Sandbox, eventually};
 use serde_json::{Value, json};
+use vim25::{
+    Client, Credentials, Inventory, Settings, Trust, methods::ReconfigVMTask, refs::VirtualMachineRef,
+    types::VirtualMachineConfigSpec,
+};
 
 /// The sandbox of all tests, with one operator.
 fn sandbox() -> &'static Sandbox {
-    let sandbox = Sandbox::shared(&["--vcenters=32", "--hosts=2", "--clone-delay=200ms"]);
+    let sandbox = Sandbox::shared(&["--vcenters=40", "--hosts=2", "--clone-delay=200ms"]);
     operator_in(sandbox);
     sandbox
 }
@@ -62,6 +67,34 @@ fn host_of(group: &Group, machine: &str) -> String {
 #[track_caller]
 fn copy(group: &Group, machine: &str, copy: &str) {
     group.vcenter().govc(&["vm.clone", "-vm.ipath", machine, "-folder", "/DC0/vm", "-on=false", copy]).unwrap();
+}
+
+/// The instance UUID of a VM.
+#[track_caller]
+fn instance_of(group: &Group, machine: &str) -> String {
+    let shown = group.vcenter().govc(&["object.collect", "-s", machine, "config.instanceUuid"]).unwrap();
+    shown.trim().to_owned()
+}
+
+/// Gives a VM another instance UUID.
+#[track_caller]
+fn set_instance(group: &Group, machine: &str, uuid: &str) {
+    let vcenter = group.vcenter();
+    let reconfigure = async {
+        let trust = Trust::Authorities(fs::read(&vcenter.ca_file).unwrap());
+        let credentials = Credentials::password(&vcenter.user, &vcenter.password);
+        let settings = Settings { trust, ..Settings::default() };
+        let client = Client::new(vcenter.host.parse().unwrap(), credentials, settings).unwrap();
+        let this: VirtualMachineRef = Inventory::new(client.clone()).find(None, machine).await.unwrap();
+        let spec = VirtualMachineConfigSpec { instance_uuid: Some(uuid.to_owned()), ..Default::default() };
+        client.call(&ReconfigVMTask { this, spec }).await.unwrap();
+        client.logout().await.unwrap();
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(reconfigure);
+    eventually(group.sandbox, SOON, &format!("{machine} has the UUID {uuid}"), || {
+        let has = instance_of(group, machine);
+        if has == uuid { Ok(()) } else { Err(has) }
+    });
 }
 
 /// Asserts that for a while nothing is made or destroyed in the group's vCenter.

@@ -86,6 +86,7 @@ impl Scene {
         let name = match action {
             Action::Clone(slot) => &names::member(&self.desired.name, &self.desired.uid, *slot),
             Action::Rename(_, name) => name,
+            Action::MoveIntoFolder(id) => &mirror.machines.get(machine(id).reference())?.name,
             _ => return None,
         };
         let mut machines = mirror.machines.values();

@@ -1,14 +1,16 @@
 //! What to do next for a group, from what is declared, what is true in vCenter and what is under way, all at one moment.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use drover_api::{VmGroup, vmgroup::RELEASE_ANNOTATION};
 use drover_core::{
     Action, Plan, Trouble,
     brake::{Incident, Toll, is_of_outdated},
     group::{Desired, MachineId, Observed, Timestamp},
-    names, plan,
+    names::{self, Slot},
+    plan,
     plan::{to_be_replaced, trouble_with_unseen},
+    record::{Incarnation, Record},
 };
 use kube::ResourceExt;
 
@@ -74,7 +76,6 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
     let mut observed = memory.observe(&view, before, now);
     let incident = stop(&mut works, site, group, desired, &observed, now);
     observed.is_stopped = incident.is_some();
-    let memory = &mut works.group(&desired.uid).memory;
     let conflict = view.conflict().filter(|_| desired.deletion.is_none());
     let mut plan = match planned(desired, &observed, now) {
         Ok(plan) => plan,
@@ -87,6 +88,8 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         plan.actions.clear();
         plan.settled = false;
     }
+    works.narrow(&desired.uid, &plan.actions);
+    let memory = &mut works.group(&desired.uid).memory;
     memory.give_up(&plan, has_unknown_clones);
     if plan.settled {
         memory.forgive();
@@ -116,9 +119,6 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         (None, None, Trouble::None) if !problems.is_empty() => Trouble::TasksFail(problems),
         (None, None, unseen) => unseen,
     };
-    let slots = orders.iter().filter_map(Action::cloned_slot);
-    let record = memory.record.now();
-    let incarnations = slots.filter_map(|slot| Some((slot, record?.get(slot)?.incarnation))).collect();
     let instance = |id: &MachineId| Some((id.clone(), mirror.machines.get(&view::reference(id))?.instance.clone()?));
     let scene = Scene {
         live: Arc::clone(live),
@@ -130,7 +130,7 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         hosts: hosts.ok().flatten().unwrap_or_default(),
         cloud_init: found.cloud_init.clone().unwrap_or_default(),
         extra_config: group.spec.extra_config.clone(),
-        incarnations,
+        incarnations: incarnations(&orders, memory.record.now()),
         instances: observed.unmarked.values().filter_map(instance).collect(),
     };
     works.order(scene, &orders, now);
@@ -144,6 +144,12 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         is_blind: false,
         instance: None,
     }))
+}
+
+/// Which machine each slot is to have that is cloned into.
+fn incarnations(orders: &[Action], record: Option<&Record>) -> BTreeMap<Slot, Incarnation> {
+    let slots = orders.iter().filter_map(Action::cloned_slot);
+    slots.filter_map(|slot| Some((slot, record?.get(slot)?.incarnation))).collect()
 }
 
 /// Plans. It changes nothing, so a plan that panics harms no group but its own.
@@ -186,7 +192,7 @@ fn stop(
     // What was up to date and isn't any more, nobody has asked to be replaced.
     let is_explained = desired.deletion.is_some() || memory.settled != Some(MadeOf::of(desired));
     let unexplained = if is_explained { 0 } else { to_be_replaced(desired, observed, now) };
-    let (members, missing) = memory.toll(now);
+    let (members, missing) = memory.toll(&desired.uid);
     let released = by_group.iter().chain(&by_vcenter).copied().collect();
     let toll = Toll { name: &desired.uid, members, missing, unexplained, released, remembered };
     let own = memory.judge(&toll, now);

@@ -2,20 +2,21 @@
 //! second attempt from making a second machine.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    slice,
     time::Duration,
 };
 
 use drover_core::{
     Action, Plan, Subject,
     backoff::{Backoff, Pace},
-    brake::{Brake, Incident, Scope, Toll},
+    brake::{Brake, Incident, Missing, Scope, Toll},
     faults::{Failure, NextStep, next_step, refusal},
     group::{
         Desired, Folder, FolderId, Hardware, Lookalikes, MachineId, Member, Observed, Power, Refusal, Revision,
         Timestamp, UpdatePolicy,
     },
-    names::Slot,
+    names::{self, Slot},
     plan::outlived_shutdowns,
     record::{Record, Stage},
     roll::Called,
@@ -43,6 +44,8 @@ pub(crate) struct Memory {
     pub(crate) lookalikes: Lookalikes,
     brake: Option<Brake>,
     pub(crate) is_stopped: bool,
+    /// Whether the group could not be looked at when it was last to be. What was missing then is missing still, unless it is shown.
+    pub(crate) is_unseen: bool,
     /// Whether somebody said to go on for this group, whatever stops its vCenter.
     pub(crate) goes_on: bool,
     /// What the machines were to be when the group was last as declared.
@@ -227,6 +230,7 @@ impl Memory {
 
     /// The group as it is. `before` is how many machines it was said to have.
     pub(crate) fn observe(&mut self, view: &View<'_>, before: u32, now: Timestamp) -> Observed {
+        self.is_unseen = false;
         let group_folder = view.group_folder();
         let folder = match group_folder.as_ref() {
             None => Folder::Absent,
@@ -253,11 +257,15 @@ impl Memory {
         let folder_waits = self.waits.not_before(&Subject::Folder).is_some_and(|time| time > now);
         let slot = |subject: &Subject| if let Subject::Slot(slot) = subject { Some(*slot) } else { None };
         let cloning: BTreeSet<Slot> = busy.iter().filter_map(slot).collect();
+        let pending = self.record.roll.pending(&found);
+        let unknown_clones = view.has_unknown_clones && !pending.is_empty();
+        // In the group's own folder, their names let no second one in. In one that was before, they do.
+        let may_be_elsewhere = self.record.now().is_some_and(|record| !record.left_folders().is_empty());
+        let doubtful = if unknown_clones && may_be_elsewhere { pending } else { BTreeSet::new() };
         // What is on its way in or out of the folder has to be over before anything is decided by what is in it.
         let moves =
             |action: &Action| matches!(action, Action::Destroy(_) | Action::Clone(_) | Action::MoveIntoFolder(_));
         let folder_moves = view.desired.deletion.is_some() && self.under_way.iter().any(moves);
-        let has_pending = self.record.roll.has_pending(&found);
         let mut observed = Observed {
             folder: if folder_waits || folder_moves || busy.contains(&Subject::Folder) { Folder::Busy } else { folder },
             held: held.into_iter().filter(|(slot, _)| !cloning.contains(slot)).collect(),
@@ -267,19 +275,20 @@ impl Memory {
             is_stopped: false,
             members,
             cloning,
-            unknown_clones: view.has_unknown_clones && has_pending,
+            unknown_clones,
+            doubtful,
             failed: self.waits.waits().filter_map(|(subject, time)| Some((slot(subject)?, time))).collect(),
         };
-        for id in outlived_shutdowns(view.desired, &observed, now) {
-            self.shutdowns.remove(&id);
-            for member in observed.members.iter_mut().filter(|member| member.id == id) {
-                member.shutdown_since = None;
-            }
+        let outlived: HashSet<_> = outlived_shutdowns(view.desired, &observed, now).into_iter().collect();
+        self.shutdowns.retain(|id, _| !outlived.contains(id));
+        for member in observed.members.iter_mut().filter(|member| outlived.contains(&member.id)) {
+            member.shutdown_since = None;
         }
         observed
     }
 
-    /// The folders that members were moved out of, and that seem empty. One that isn't after all is let be.
+    /// The folders that members were moved out of, and that seem empty. One that isn't after all is let be. So is one that isn't
+    /// called as the group's: after a restore, vCenter may have given its id to another.
     fn left_folders(
         &mut self,
         view: &View<'_>,
@@ -290,10 +299,12 @@ impl Memory {
         let Some(record) = self.record.roll.record_mut() else { return Vec::new() };
         let reference = |id: &FolderId| ManagedObjectReference::new("Folder", &id.0);
         record.retain_folders(|id| view.mirror.folders.contains_key(&reference(id)) && folder != Some(&reference(id)));
+        let name = names::folder(&view.desired.namespace, &view.desired.name);
         let is_free = |id: &&FolderId| {
             let subject = Subject::LeftFolder((*id).clone());
             let waits = self.waits.not_before(&subject).is_some_and(|time| time > now);
-            !view.mirror.is_occupied(&reference(id)) && !waits && !busy.contains(&subject)
+            let is_groups = view.mirror.folders.get(&reference(id)).is_some_and(|folder| folder.name == name);
+            is_groups && !view.mirror.is_occupied(&reference(id)) && !waits && !busy.contains(&subject)
         };
         record.left_folders().iter().filter(is_free).cloned().collect()
     }
@@ -324,19 +335,14 @@ impl Memory {
         called
     }
 
-    /// How many machines the group has by the record, and since when those have been missing that are.
-    pub(crate) fn toll(&self, now: Timestamp) -> (usize, Vec<Timestamp>) {
-        self.record.roll.toll(now)
+    /// How many machines the group of this UID has by the record, and those that are missing.
+    pub(crate) fn toll<'a>(&self, group: &'a str) -> (usize, Vec<Missing<'a>>) {
+        self.record.roll.toll(group)
     }
 
     /// Nothing can be said of how long machines have been missing.
     pub(crate) fn restart_clocks(&mut self, now: Timestamp) {
         self.record.roll.restart_clocks(now);
-    }
-
-    /// Nothing is planned for the group, because it can't be looked at.
-    pub(crate) fn forget_missing(&mut self) {
-        self.record.roll.forget_missing();
     }
 
     /// Takes up what a plan has given up, and what it has no more use for.
@@ -354,7 +360,7 @@ impl Memory {
     pub(crate) fn judge(&mut self, toll: &Toll<'_>, now: Timestamp) -> Option<Incident> {
         let brake = self.brake.get_or_insert_with(|| Brake::new(Scope::Group));
         let incident = brake.judge(toll, now);
-        if self.is_stopped && incident.is_none() && !brake.was_released(now) {
+        if self.is_stopped && incident.is_none() && !brake.was_released() {
             // They are coming back: those that are still missing have the time that any has.
             self.restart_clocks(now);
         }
@@ -364,21 +370,29 @@ impl Memory {
 
     /// Forgets what is over.
     fn tidy(&mut self, folder: Folder, members: &[Member], now: Timestamp) {
+        let by_id: HashMap<_, _> = members.iter().map(|member| (&member.id, member)).collect();
+        let by_slot: HashMap<_, _> = members.iter().map(|member| (member.slot, member)).collect();
+        // Of a large group, only the one that an action is about is looked at.
+        let concerned = |action: &Action| match action.subject() {
+            Subject::Machine(id) => by_id.get(&id).map_or(&[][..], |member| slice::from_ref(*member)),
+            Subject::Slot(slot) => by_slot.get(&slot).map_or(&[][..], |member| slice::from_ref(*member)),
+            Subject::Folder | Subject::LeftFolder(_) => &[],
+        };
         self.done.retain(|action, since| {
             // A clock that was set back would have it waited for until it is as late again.
             let waits = *since <= now && now.duration_since(*since) < PATIENCE.try_into().unwrap_or_default();
-            waits && !action.shows_in(folder, members)
+            waits && !action.shows_in(folder, concerned(action))
         });
-        let is_there = |id: &MachineId| members.iter().any(|member| member.id == *id);
+        let is_there = |id: &MachineId| by_id.contains_key(id);
         let is_open = |subject: &Subject| match subject {
             Subject::Folder | Subject::LeftFolder(_) => true,
-            Subject::Slot(slot) => !members.iter().any(|member| member.slot == *slot),
+            Subject::Slot(slot) => !by_slot.contains_key(slot),
             Subject::Machine(id) => is_there(id),
         };
         self.waits.retain(is_open);
         self.problems.retain(|subject, _| is_open(subject));
         self.looks.retain(|subject, _| is_open(subject));
-        let runs = |id: &MachineId| members.iter().any(|member| member.id == *id && member.power == Power::On);
+        let runs = |id: &MachineId| by_id.get(id).is_some_and(|member| member.power == Power::On);
         self.shutdowns.retain(|id, _| runs(id));
         self.refused.retain(|id, refusal| match refusal {
             // Once it is off, it is another matter.
@@ -404,5 +418,83 @@ fn gerund(action: &Action) -> String {
         Action::MoveIntoFolder(id) => format!("moving {} into the group's folder", id.0),
         Action::Mark(id, _) => format!("bringing the marker of {} up to date", id.0),
         Action::Destroy(id) => format!("destroying {}", id.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use drover_api::{VmGroup, vmgroup::Readiness};
+    use serde_json::json;
+    use vim25::refs::FolderRef;
+
+    use super::*;
+    use crate::vcenter::mirror::{self, Mirror};
+
+    fn desired() -> Desired {
+        let group: VmGroup = serde_json::from_value(json!({
+            "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup",
+            "metadata": {"namespace": "ns", "name": "web", "uid": "uid"},
+            "spec": {"cpu": 1, "memory": 1, "replicas": 2, "template": "t"},
+        }))
+        .unwrap();
+        Desired::of(&group).unwrap()
+    }
+
+    /// Folders by id, name and parent.
+    fn mirror(folders: &[(&str, &str, &str)]) -> Mirror {
+        let reference = |id: &str| ManagedObjectReference::new("Folder", id);
+        let folder = |name: &str, parent| mirror::Folder { name: name.to_owned(), parent: Some(reference(parent)) };
+        let folders = folders.iter().map(|(id, name, parent)| (reference(id), folder(name, parent)));
+        let mut mirror = Mirror::default();
+        mirror.folders.extend(folders);
+        mirror
+    }
+
+    fn look(memory: &mut Memory, mirror: &Mirror, has_unknown_clones: bool) -> Observed {
+        let desired = desired();
+        let view = View {
+            desired: &desired,
+            readiness: Readiness::default(),
+            mirror,
+            base: &FolderRef::new("base"),
+            cluster: "here",
+            has_unknown_clones,
+            marked: BTreeSet::new(),
+        };
+        memory.observe(&view, 0, Timestamp::UNIX_EPOCH)
+    }
+
+    /// What is known after a restart: a clone into slot 0 was begun, in a folder of this id.
+    fn restarted(folder: &str) -> Memory {
+        let mut record = Record::default();
+        record.use_folder(&FolderId(folder.to_owned()));
+        record.reserve([Slot(0)]);
+        let mut memory = Memory::default();
+        memory.record.roll.set_record(record);
+        memory
+    }
+
+    #[test]
+    fn a_clone_that_nobody_remembers_may_be_on_its_way_into_another_folder() {
+        let own = names::folder("ns", "web");
+        let same = mirror(&[("f-1", &own, "base")]);
+        let other = mirror(&[("f-1", &own, "base-before"), ("f-2", &own, "base")]);
+        let renamed = mirror(&[("f-1", "renamed", "base"), ("f-2", &own, "base")]);
+        let is_doubtful = |mirror: &Mirror, has_unknown_clones| {
+            look(&mut restarted("f-1"), mirror, has_unknown_clones).doubtful.contains(&Slot(0))
+        };
+        assert!(!is_doubtful(&same, true), "its name lets no second one in");
+        assert!(is_doubtful(&other, true) && is_doubtful(&renamed, true), "the name is free in the other folder");
+        assert!(!is_doubtful(&other, false) && !is_doubtful(&renamed, false), "none is on its way");
+    }
+
+    #[test]
+    fn a_folder_is_only_the_groups_by_its_name_whatever_its_id() {
+        let own = names::folder("ns", "web");
+        let other = mirror(&[("f-1", &own, "base-before"), ("f-2", &own, "base")]);
+        let strangers = mirror(&[("f-1", "strangers", "base"), ("f-2", &own, "base")]);
+        let left = |mirror: &Mirror| look(&mut restarted("f-1"), mirror, false).left_folders;
+        assert_eq!(left(&other), [FolderId("f-1".to_owned())]);
+        assert_eq!(left(&strangers), []);
     }
 }

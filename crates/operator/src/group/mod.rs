@@ -37,7 +37,7 @@ use crate::{
 };
 use decide::{Next, decide};
 pub(crate) use dereference::concern_defaults;
-use dereference::{dereference, find_source, look_again, remember, trouble_of};
+use dereference::{LOOK_AGAIN, dereference, find_source, look_again, remember, trouble_of};
 use diary::Diaries;
 pub(crate) use preview::preview;
 use record::Outcome;
@@ -83,6 +83,21 @@ pub(crate) enum Error {
     Late(#[from] tokio::time::error::Elapsed),
 }
 
+impl Error {
+    /// Whether the API server has refused what was to be written, and would do so again.
+    fn is_refusal(&self) -> bool {
+        match self {
+            Self::OldKind => true,
+            Self::Kube(kube::Error::Api(status)) => !matches!(status.code, 401 | 404 | 409 | 429 | 503 | 504),
+            Self::Kube(_) | Self::Late(_) => false,
+        }
+    }
+}
+
+fn unwritten(error: &Error) -> String {
+    format!("nothing is cloned, moved or destroyed, because the group's record can't be written first: {error}")
+}
+
 /// Brings one group closer to what it declares.
 pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
     let groups: Api<VmGroup> = Api::namespaced(context.kube.clone(), &group.namespace().unwrap_or_default());
@@ -126,7 +141,8 @@ pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Res
         context.fleet.withdraw(&desired.uid);
     }
     if let (Ok(Housing::Here(seat)), None, false) = (&housing, &turn.observed, turn.is_blind) {
-        seat.live.works().forget_missing(&desired.uid);
+        // What of it was missing is so for its vCenter too, until it is shown.
+        seat.live.judge();
     }
     if turn.is_blind {
         return Ok(Requeue::requeue(turn.wake));
@@ -160,7 +176,11 @@ pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Res
     }
     report::write(&groups, &group, status).await?;
     if let Ok(Housing::Here(seat) | Housing::Leave(seat)) = &housing {
-        record::keep(&groups, &group, &seat.live, &desired.uid).await?;
+        match record::keep(&groups, &group, &seat.live, &desired.uid).await {
+            // That is said, and nothing is begun meanwhile.
+            Err(error) if error.is_refusal() && turn.observed.is_none() => {}
+            kept => drop(kept?),
+        }
     }
     Ok(Requeue::requeue(turn.wake))
 }
@@ -338,11 +358,12 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<
                 sought = Some(find_source(site, group, &mut found).await);
                 remember(site, group, desired, &found);
             }
-            Next::Write => {
-                if record::keep(&groups, group, site.live, &desired.uid).await? == Outcome::Overtaken {
-                    return Ok(blind());
-                }
-            }
+            Next::Write => match record::keep(&groups, group, site.live, &desired.uid).await {
+                Ok(Outcome::Kept) => {}
+                Ok(Outcome::Overtaken) => return Ok(blind()),
+                Err(error) if error.is_refusal() => return Ok(stuck(Trouble::Invalid(unwritten(&error)), LOOK_AGAIN)),
+                Err(error) => return Err(error),
+            },
             Next::Stuck(trouble) => return Ok(stuck(trouble, RESYNC)),
             Next::Ordered(mut turn) => {
                 turn.instance = instance;

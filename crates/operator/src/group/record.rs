@@ -1,10 +1,12 @@
 //! The group's record as the API server has it. It is written before anything is asked of vCenter, and never over what another has
 //! written.
 
+use std::collections::HashMap;
+
 use drover_api::{VmGroup, vmgroup::Record as Written};
 use drover_core::{
     Action,
-    group::{MachineId, Member},
+    group::Member,
     record::{BadRecord, Record},
     roll::Roll,
 };
@@ -69,21 +71,29 @@ impl Recorded {
         self.version = version;
     }
 
-    /// Notes what is about to be asked for, and says whether all of that is written down.
+    /// Notes what is about to be asked for, and says whether all that it depends on is written down.
     pub(crate) fn announce(&mut self, actions: &[Action], members: &[Member]) -> bool {
         let Some(record) = self.roll.record_mut() else { return actions.is_empty() };
-        let slot_of = |id: &MachineId| members.iter().find(|member| member.id == *id).map(|member| member.slot);
-        record.reserve(actions.iter().filter_map(Action::cloned_slot));
-        for action in actions {
+        let is_announced =
+            |action: &&Action| matches!(action, Action::Clone(_) | Action::Destroy(_) | Action::MoveIntoFolder(_));
+        let announced: Vec<_> = actions.iter().filter(is_announced).collect();
+        if announced.is_empty() {
+            return true;
+        }
+        let slots: HashMap<_, _> = members.iter().map(|member| (&member.id, member.slot)).collect();
+        let mut begun: Vec<_> = announced.iter().filter_map(|action| action.cloned_slot()).collect();
+        record.reserve(begun.iter().copied());
+        for action in announced {
             if let Action::Destroy(id) = action
-                && let Some(slot) = slot_of(id)
+                && let Some(slot) = slots.get(id)
             {
-                record.condemn(slot, id.clone());
+                record.condemn(*slot, id.clone());
+                begun.push(*slot);
             }
         }
-        let is_announced =
-            |action: &Action| matches!(action, Action::Clone(_) | Action::Destroy(_) | Action::MoveIntoFolder(_));
-        !actions.iter().any(is_announced) || self.to_write().is_none()
+        // What else has come to be so is written in its time.
+        let written = self.written.as_ref().and_then(|written| Record::read(written).ok());
+        written.is_some_and(|written| written.agrees(record, &begun))
     }
 
     /// The record, once the group has been looked at.
@@ -158,4 +168,43 @@ fn whole(record: &Written) -> serde_json::Value {
         "incarnation": incarnation, "made": made, "pending": pending, "lost": lost, "folder": folder,
         "leftFolders": left_folders, "going": going,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use drover_core::{
+        group::{FolderId, MachineId},
+        names::Slot,
+    };
+
+    use super::*;
+
+    fn written(recorded: &mut Recorded) {
+        let record = recorded.to_write().unwrap();
+        recorded.note_written(record, None);
+    }
+
+    #[test]
+    fn what_is_begun_is_written_first_and_what_is_only_seen_waits() {
+        let mut recorded = Recorded::default();
+        recorded.roll.begin(|_| Vec::new(), 0);
+        let clones = [Action::Clone(Slot(0)), Action::Clone(Slot(1))];
+        assert!(!recorded.announce(&clones, &[]), "neither is written down");
+        written(&mut recorded);
+        assert!(recorded.announce(&clones, &[]));
+        recorded.roll.record_mut().unwrap().see(Slot(1));
+        assert!(recorded.announce(&clones[..1], &[]), "nothing that is begun depends on what was seen");
+        assert!(recorded.to_write().is_some(), "it is written all the same, in its time");
+        assert!(!recorded.announce(&[Action::Clone(Slot(2))], &[]), "this is new");
+        written(&mut recorded);
+        recorded.roll.record_mut().unwrap().use_folder(&FolderId("f-2".to_owned()));
+        assert!(!recorded.announce(&clones[..1], &[]), "it would be cloned into a folder that nobody would know of");
+        written(&mut recorded);
+        let machine = MachineId("vm-1".to_owned());
+        recorded.roll.record_mut().unwrap().condemn(Slot(1), machine.clone());
+        assert!(recorded.announce(&clones[..1], &[]), "another's end is no matter of this one");
+        written(&mut recorded);
+        recorded.roll.record_mut().unwrap().remove(Slot(0));
+        assert!(!recorded.announce(&clones[..1], &[]), "it is another VM than the one that is written down");
+    }
 }

@@ -13,7 +13,7 @@ use drover_core::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Client};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Error, Turn};
 use crate::{events, status};
@@ -75,8 +75,17 @@ pub(super) async fn write(groups: &Api<VmGroup>, group: &VmGroup, status: VmGrou
 
 /// Writes down which vCenter the group is at home in, before anything is done there; or that it is in none.
 pub(super) async fn settle(groups: &Api<VmGroup>, group: &VmGroup, vcenter: Option<&str>) -> Result<(), Error> {
-    status::write(groups, group, json!({"vcenter": vcenter, "vcenterInstance": null})).await?;
+    status::write(groups, group, settled(group, vcenter)).await?;
     Ok(())
+}
+
+fn settled(group: &VmGroup, vcenter: Option<&str>) -> Value {
+    let mut patch = json!({"vcenter": vcenter, "vcenterInstance": null});
+    if group.status.as_ref().is_some_and(|status| status.record.is_some()) {
+        // In another vCenter, their ids are those of others' folders.
+        patch["record"] = json!({"folder": null, "leftFolders": []});
+    }
+    patch
 }
 
 /// Tells that the group's folder stays in vCenter.
@@ -106,4 +115,23 @@ fn conditions(group: &VmGroup, judgements: &[Judgement; 3]) -> Vec<Condition> {
     let conditions = Conditions { before, generation: group.metadata.generation, now: Timestamp::now() };
     let judge = |said: &Judgement| conditions.judge(said.kind, said.holds, said.reason, said.message.clone());
     judgements.iter().map(judge).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_takes_no_folder_along_to_another_vcenter() {
+        let group = |status: Value| -> VmGroup {
+            serde_json::from_value(json!({
+                "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup", "metadata": {"name": "web"},
+                "spec": {"cpu": 1, "memory": 1, "replicas": 2, "template": "t"}, "status": status,
+            }))
+            .unwrap()
+        };
+        let record = json!({"record": {"incarnation": 3, "folder": "group-v7", "leftFolders": ["group-v6"]}});
+        assert_eq!(settled(&group(record), None)["record"], json!({"folder": null, "leftFolders": []}));
+        assert_eq!(settled(&group(json!({})), Some("b")), json!({"vcenter": "b", "vcenterInstance": null}));
+    }
 }

@@ -1,7 +1,7 @@
 //! What is done to a vCenter, each thing in its turn: one fair queue for all groups, and what is under way.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     hash::{BuildHasher, RandomState},
     sync::{Arc, PoisonError},
     time::{Duration, Instant},
@@ -11,12 +11,13 @@ use drover_api::vmgroup::Placement;
 use drover_core::{
     Action,
     backoff::{Backoff, Pace},
-    brake::{Brake, Incident, Scope, Toll},
+    brake::{Brake, Incident, Missing, Scope, Toll},
     budget::{Admitted, Budget, Limits, Ticket},
     faults::{NextStep, Remedy},
-    group::{Power, Timestamp},
+    group::{MachineId, Power, Timestamp},
     names::Slot,
     placement::{self, Candidate},
+    record::{Incarnation, Record, Stage},
 };
 use tokio::time::sleep;
 use tracing::{info, warn};
@@ -119,6 +120,17 @@ impl Works {
         self.group(&uid).scene = Some(Arc::new(scene));
     }
 
+    /// Takes back what a group has queued and its plan doesn't say, or says of another machine. Until the plan itself is queued, others
+    /// may have to be asked, and what is begun meanwhile is begun by the last plan.
+    pub(crate) fn narrow(&mut self, uid: &str, actions: &[Action]) {
+        let wanted: BTreeSet<_> = actions.iter().collect();
+        let group = self.groups.get(uid);
+        let incarnations = group.and_then(|group| Some(&group.scene.as_ref()?.incarnations));
+        let record = group.and_then(|group| group.memory.record.now());
+        self.budget
+            .retain(&uid.to_owned(), |action| wanted.contains(action) && is_as_ordered(action, incarnations, record));
+    }
+
     /// The hosts that a group's clones can go to, with all that is on its way to them.
     fn candidates(&self, scene: &Scene) -> Vec<Candidate<ManagedObjectReference>> {
         let uid = &scene.desired.uid;
@@ -146,12 +158,22 @@ impl Works {
     /// Takes back what a group has queued: nothing is known of what it wants now. What is under way goes on.
     pub(crate) fn withdraw(&mut self, uid: &str) {
         self.budget.retain(&uid.to_owned(), |_| false);
+        if let Some(group) = self.groups.get_mut(uid) {
+            group.memory.is_unseen = true;
+        }
     }
 
-    /// Nobody knows which machines of a group are missing, because it can't be looked at.
-    pub(crate) fn forget_missing(&mut self, uid: &str) {
-        if let Some(group) = self.groups.get_mut(uid) {
-            group.memory.forget_missing();
+    /// Takes those machines for back that the mirror shows again, of groups that can't be looked at: their groups can't say so.
+    pub(crate) fn note_shown(&mut self, mirror: &Mirror) {
+        let unseen = self.groups.iter_mut().filter(|(_, group)| group.memory.is_unseen);
+        let mut unseen = unseen.filter(|(_, group)| group.memory.record.roll.has_missing()).peekable();
+        if unseen.peek().is_none() {
+            return;
+        }
+        let shown: HashSet<_> = mirror.machines.values().filter_map(|machine| machine.instance.as_deref()).collect();
+        for (uid, group) in unseen {
+            let is_there = |id: &MachineId| mirror.machines.contains_key(&view::reference(id));
+            group.memory.record.roll.note_shown(uid, |instance| shown.contains(instance), is_there);
         }
     }
 
@@ -163,13 +185,10 @@ impl Works {
         }
     }
 
-    /// How many machines all groups have, and since when those have been missing that are.
-    pub(crate) fn toll(&self, now: Timestamp) -> (usize, Vec<Timestamp>) {
-        let tolls = self.groups.values().map(|group| group.memory.toll(now));
-        tolls.fold((0, Vec::new()), |(members, mut all), (more, missing)| {
-            all.extend(missing);
-            (members + more, all)
-        })
+    /// How many machines are missing by now.
+    pub(crate) fn missing(&self, now: Timestamp) -> usize {
+        let (_, missing) = toll(&self.groups);
+        missing.iter().filter(|one| one.counts_from <= now).count()
     }
 
     /// Whether anything that makes or destroys is stopped, in all of this vCenter or for one of its groups.
@@ -191,10 +210,10 @@ impl Works {
         remembered: Option<&str>,
         now: Timestamp,
     ) -> Option<Incident> {
-        let (members, missing) = self.toll(now);
+        let (members, missing) = toll(&self.groups);
         let toll = Toll { name: vcenter, members, missing, unexplained: 0, released, remembered };
         let before = std::mem::replace(&mut self.incident, self.brake.judge(&toll, now));
-        if before.is_some() && self.incident.is_none() && !self.brake.was_released(now) {
+        if before.is_some() && self.incident.is_none() && !self.brake.was_released() {
             // They are coming back: those that are still missing have the time that any has.
             self.groups.values_mut().for_each(|group| group.memory.restart_clocks(now));
         }
@@ -370,6 +389,22 @@ impl Works {
     }
 }
 
+/// Whether an action that was ordered for machines of these incarnations is about the one that the record has.
+fn is_as_ordered(action: &Action, incarnations: Option<&BTreeMap<Slot, Incarnation>>, record: Option<&Record>) -> bool {
+    let Some(slot) = action.cloned_slot() else { return true };
+    let entry = record.and_then(|record| record.get(slot)).filter(|entry| entry.stage == Stage::Pending);
+    entry.is_some_and(|entry| incarnations.and_then(|all| all.get(&slot)) == Some(&entry.incarnation))
+}
+
+/// How many machines all groups have, and those that are missing.
+fn toll(groups: &HashMap<String, Group>) -> (usize, Vec<Missing<'_>>) {
+    let tolls = groups.iter().map(|(uid, group)| group.memory.toll(uid));
+    tolls.fold((0, Vec::new()), |(members, mut all), (more, missing)| {
+        all.extend(missing);
+        (members + more, all)
+    })
+}
+
 /// Chooses a host for the machine of a slot, and counts it there.
 fn take_place(
     candidates: &mut [Candidate<ManagedObjectReference>],
@@ -416,4 +451,39 @@ async fn submit(live: Arc<Live>, errand: Errand) {
     }
     live.trigger(Trigger::Group(group));
     live.turn_queue();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_last_plan_ordered_is_begun_only_if_this_plan_says_it_too() {
+        let mut works = Works::default();
+        let machine = |id: &str| MachineId(id.to_owned());
+        let (first, second) = (Action::PowerOn(machine("vm-1")), Action::Destroy(machine("vm-2")));
+        for action in [&first, &second, &Action::Clone(Slot(0))] {
+            works.budget.enqueue("uid".to_owned(), action.clone(), None);
+            works.budget.enqueue("other".to_owned(), action.clone(), None);
+        }
+        works.narrow("uid", &[first.clone(), Action::PowerOff(machine("vm-2"))]);
+        let admitted = std::iter::from_fn(|| works.budget.admit());
+        let of_group = admitted.filter(|admitted| admitted.group == "uid").map(|admitted| admitted.operation);
+        assert_eq!(of_group.collect::<Vec<_>>(), [first]);
+    }
+
+    #[test]
+    fn a_clone_is_begun_only_for_the_machine_that_it_was_ordered_for() {
+        let (slot, clone) = (Slot(0), Action::Clone(Slot(0)));
+        let mut record = Record::default();
+        record.reserve([slot]);
+        let ordered = BTreeMap::from([(slot, Incarnation(1))]);
+        assert!(is_as_ordered(&clone, Some(&ordered), Some(&record)));
+        record.see(slot);
+        assert!(!is_as_ordered(&clone, Some(&ordered), Some(&record)), "it is there");
+        record.reserve([slot]);
+        assert!(!is_as_ordered(&clone, Some(&ordered), Some(&record)), "it was lost, and another is to be made");
+        record.recover(slot);
+        assert!(!is_as_ordered(&clone, Some(&BTreeMap::from([(slot, Incarnation(2))])), Some(&record)), "it is back");
+    }
 }

@@ -357,11 +357,15 @@ impl Mirror {
             self.destroyed.remove(&update.obj);
         }
         let machine = self.machines.entry(update.obj.clone()).or_insert_with(|| Machine::new(now));
-        let host_before = machine.facts.host.clone();
+        let (host_before, v_app_before) = (machine.facts.host.clone(), machine.facts.v_app.clone());
         if let Some(name) = update.take(vm::NAME)? {
             machine.name = name.unwrap_or_default();
         }
         if let Some(parent) = update.take(vm::PARENT)? {
+            if parent.is_some() {
+                // It is in something: it had left what was destroyed, before that was known here.
+                self.destroyed.remove(&update.obj);
+            }
             machine.parent = parent.map(Into::into);
         }
         // Its group may be another than before, or none.
@@ -410,6 +414,9 @@ impl Mirror {
         // What people read comes last, so that nothing odd in it keeps the rest from being read.
         let connection = machine.connection.clone();
         machine.facts.change(update, connection.as_deref());
+        if machine.facts.v_app.is_some() && machine.facts.v_app != v_app_before {
+            self.destroyed.remove(&update.obj);
+        }
         machine.created = machine.facts.created.unwrap_or(machine.created);
         let from = if known { now } else { machine.facts.up_since(now) };
         machine.since.note(machine.power, machine.tools_running, machine.address.is_some(), from);
@@ -452,8 +459,15 @@ impl Mirror {
         if let Some(parent) = update.take(folder::PARENT)? {
             folder.parent = parent.map(Into::into);
         }
+        let is_moved = parent_before.is_some() && folder.parent.is_some() && folder.parent != parent_before;
         then.concerned.everybody |= folder.name != name_before || folder.parent != parent_before;
         then.groups.extend(self.awaited.get(&folder.name).cloned());
+        if is_moved && !self.destroyed.is_empty() {
+            // What is in it has left with it what was destroyed.
+            for machine in self.machines_in(&update.obj, Timestamp::MAX) {
+                self.destroyed.remove(&machine);
+            }
+        }
         Ok(())
     }
 
@@ -558,5 +572,56 @@ impl Since {
         self.on = begin(self.on, on);
         self.tools = begin(self.tools, on && tools);
         self.address = begin(self.address, on && address);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use drover_core::{group::Revision, names::Slot};
+    use vim25::types::PropertyChange;
+
+    use super::*;
+
+    fn reference(kind: &str, id: &str) -> ManagedObjectReference {
+        ManagedObjectReference::new(kind, id)
+    }
+
+    /// A member in a folder, which is in another.
+    fn mirror() -> Mirror {
+        let mut mirror = Mirror::default();
+        for (id, parent) in [("f-0", "root"), ("f-1", "f-0"), ("f-2", "root")] {
+            let folder = Folder { parent: Some(reference("Folder", parent)), ..Folder::default() };
+            mirror.folders.insert(reference("Folder", id), folder);
+        }
+        let marker = Marker {
+            group: "uid".to_owned(),
+            owner: ("ns".to_owned(), "web".to_owned()),
+            slot: Slot(0),
+            revision: Revision(0),
+            cluster: "here".to_owned(),
+            made: None,
+        };
+        let mut machine = Machine::new(Timestamp::UNIX_EPOCH);
+        (machine.parent, machine.marker) = (Some(reference("Folder", "f-1")), Some(marker));
+        mirror.machines.insert(reference("VirtualMachine", "vm-1"), machine);
+        mirror
+    }
+
+    #[test]
+    fn a_vm_that_is_told_of_after_its_old_folder_was_destroyed_is_not_proved_gone_for_that() {
+        let (vm, now) = (reference("VirtualMachine", "vm-1"), Timestamp::UNIX_EPOCH);
+        let then = &mut Consequences::default();
+        for moved in [None, Some(vm.clone()), Some(reference("Folder", "f-1"))] {
+            let mut mirror = mirror();
+            mirror.note_destroyed(&reference("Folder", "f-0"), Duration::ZERO, now, then);
+            if let Some(obj) = moved.clone() {
+                let parent = Some(Any::Reference(reference("Folder", "f-2")));
+                let change = PropertyChange { name: "parent".to_owned(), val: parent, ..PropertyChange::default() };
+                let update = ObjectUpdate { obj, change_set: vec![change], ..ObjectUpdate::default() };
+                mirror.change(update, now, then).unwrap();
+            }
+            mirror.remove(&vm, now, then);
+            assert_eq!(mirror.is_proved_gone(&vm), moved.is_none(), "{moved:?} has moved");
+        }
     }
 }

@@ -301,7 +301,14 @@ impl Live {
     pub(crate) fn judge(&self) {
         let (released, remembered) = (self.released(), self.remembered());
         let released = released.iter().map(String::as_str).collect();
-        self.works().judge(&self.name, released, remembered.as_deref(), Timestamp::now());
+        let mut works = self.works();
+        works.note_shown(&self.mirror());
+        let before = works.incident().map(|incident| incident.id.clone());
+        let after = works.judge(&self.name, released, remembered.as_deref(), Timestamp::now());
+        if after.map(|incident| incident.id) != before {
+            // Nobody plans for any other reason, and all have waited for this or have to be told.
+            self.trigger(Trigger::VCenter(self.name.clone()));
+        }
     }
 
     /// Takes up which incidents somebody said to go on after.
