@@ -3,6 +3,7 @@
 mod crashes;
 mod first_sync;
 mod folders;
+mod holds;
 mod hosts;
 mod in_flight;
 mod servers;
@@ -16,6 +17,9 @@ use std::{
 
 use drover_e2e::{Group, Operator, Rule, SOON, Sandbox, eventually, process};
 use serde_json::{Value, json};
+
+/// How long something is watched that is not to happen: longer than any VM is waited for.
+const A_WHILE: Duration = Duration::from_secs(8);
 
 /// A sandbox in which nobody else's operator is, for one test at a time.
 struct Site {
