@@ -17,6 +17,9 @@ pub struct Limits {
     pub clones_per_host: NonZeroUsize,
 }
 
+/// However many operations are passed over, no more than so many times the limits are under way.
+const OVERFULL: usize = 2;
+
 /// What waits for its turn and what is under way, of groups `G`, with operations `K` on their objects, on hosts `H`.
 #[derive(Clone, Debug)]
 pub struct Budget<G, K, H> {
@@ -191,7 +194,8 @@ impl<G: Ord + Clone, K: Ord + Clone, H: Ord + Clone> Budget<G, K, H> {
 
     /// Of the groups that could do something, the one whose last turn is longest ago, and of that, the first that it can do.
     fn choose(&self) -> Option<(G, K)> {
-        if self.placed().count() >= self.limits.operations.get() {
+        let most = self.limits.operations.get();
+        if self.placed().count() >= most || self.under_way.len() >= OVERFULL * most {
             return None;
         }
         let full = self.full_hosts();
@@ -209,11 +213,14 @@ impl<G: Ord + Clone, K: Ord + Clone, H: Ord + Clone> Budget<G, K, H> {
     }
 
     fn full_hosts(&self) -> BTreeSet<&H> {
-        let mut clones = BTreeMap::new();
-        for host in self.placed().filter_map(|operation| operation.host.as_ref()) {
-            *clones.entry(host).or_insert(0) += 1;
+        let mut clones: BTreeMap<_, (usize, usize)> = BTreeMap::new();
+        for (host, operation) in self.under_way.values().filter_map(|it| Some((it.host.as_ref()?, it))) {
+            let (placed, all) = clones.entry(host).or_default();
+            *placed += usize::from(!operation.is_passed_over);
+            *all += 1;
         }
-        clones.retain(|_, count| *count >= self.limits.clones_per_host.get());
+        let most = self.limits.clones_per_host.get();
+        clones.retain(|_, (placed, all)| *placed >= most || *all >= OVERFULL * most);
         clones.into_keys().collect()
     }
 

@@ -270,7 +270,7 @@ fn range(text: &str) -> Result<(RangeInclusive<u32>, Incarnation), BadRecord> {
 }
 
 /// A record has no more slots than this, so that whatever stands in a status can't fill the memory.
-pub(crate) const LARGEST: usize = 100_000;
+pub(crate) const LARGEST: usize = 25_000;
 
 fn bounded(number: i64) -> u32 {
     u32::try_from(number.max(0)).unwrap_or(u32::MAX)

@@ -42,6 +42,28 @@ fn no_more_is_under_way_than_the_limits_allow() {
 }
 
 #[test]
+fn what_hangs_gives_its_place_to_others_but_not_without_end() {
+    let mut budget = Queue::new(limits(3, 2));
+    for number in 0..20 {
+        budget.enqueue(BIG, ("clone", number), Some(number % 2));
+    }
+    let hanging = admit_all(&mut budget);
+    assert_eq!(hanging.len(), 3);
+    assert!(hanging.iter().all(|it| budget.pass_over(&it.ticket)));
+    assert!(!budget.pass_over(&hanging[0].ticket), "it has no place to give any more");
+    budget.enqueue(BIG, ("clone", hanging[0].operation.1), Some(0));
+    let others = admit_all(&mut budget);
+    assert!(others.iter().all(|it| hanging.iter().all(|hangs| hangs.operation != it.operation)), "none is begun twice");
+    assert_eq!((others.len(), budget.in_use()), (3, 6));
+    assert!(others.iter().all(|it| budget.pass_over(&it.ticket)));
+    assert_eq!(admit_all(&mut budget).len(), 0, "twice what is allowed is under way");
+    for it in hanging {
+        budget.finished(it.ticket);
+    }
+    assert_eq!(admit_all(&mut budget).len(), 3, "what has ended after all makes room");
+}
+
+#[test]
 fn a_host_has_before_it_what_waits_and_what_is_under_way() {
     let mut budget = Queue::new(limits(10, 1));
     for number in 0..3 {

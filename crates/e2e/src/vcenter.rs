@@ -146,6 +146,17 @@ impl VCenter {
         MachineCounts { powered_on: count("poweredOn"), cloning: count("cloning") }
     }
 
+    /// How many sessions Drover has.
+    #[must_use]
+    #[track_caller]
+    pub fn sessions(&self) -> usize {
+        let all = self.govc(&["session.ls", "-json"]).unwrap_or_else(|failure| panic!("{failure}"));
+        let all: Value = serde_json::from_str(&all).expect("govc prints JSON when asked to");
+        let all = all["sessionList"].as_array().expect("sessions are a list");
+        assert!(!all.is_empty(), "govc has one itself");
+        all.iter().filter(|session| session["userAgent"].as_str().unwrap_or_default().starts_with("drover")).count()
+    }
+
     /// How often a SOAP method was called by clients whose name begins so.
     #[must_use]
     pub fn calls(&self, method: &str, client: &str) -> u64 {

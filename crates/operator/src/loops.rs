@@ -8,17 +8,24 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, set_hook},
     process,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    thread,
     time::{Duration, Instant},
 };
 
-use tokio::{task::AbortHandle, time::sleep};
+use tokio::{
+    sync::Notify,
+    task::{AbortHandle, JoinSet},
+    time::sleep,
+};
 use tracing::error;
 
 /// How often a loop that waits says that it is there.
 const BEAT: Duration = Duration::from_secs(5);
+/// How long the operator has to say goodbye when it ends because of a bug.
+const LAST_WORDS: Duration = Duration::from_secs(4);
 /// A loop that has not turned for so long stands still.
 const STILL: Duration = Duration::from_mins(1);
 
@@ -30,6 +37,8 @@ pub(crate) struct Loops(Arc<All>);
 struct All {
     next: AtomicU64,
     turned: Mutex<BTreeMap<u64, (String, Instant)>>,
+    /// What comes to an end by itself, and is waited for.
+    finishing: Mutex<JoinSet<()>>,
 }
 
 /// By which a loop says that it turns. When it is dropped, nobody asks for it any more.
@@ -61,7 +70,7 @@ impl Loops {
         let turning = run(self.pulse(&name));
         let task = tokio::spawn(async move {
             turning.await;
-            end(&format!("the loop {name} has ended"));
+            end(format!("the loop {name} has ended"));
         });
         Running(task.abort_handle())
     }
@@ -72,6 +81,23 @@ impl Loops {
         let pulse = Pulse { loops: self.clone(), id, name: name.to_owned() };
         pulse.beat();
         pulse
+    }
+
+    /// Does something to its end, which is waited for when the operator ends.
+    pub(crate) fn finish(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut finishing = self.finishing();
+        while finishing.try_join_next().is_some() {}
+        finishing.spawn(work);
+    }
+
+    /// Waits for all that comes to its end.
+    pub(crate) async fn finished(&self) {
+        let finishing = std::mem::take(&mut *self.finishing());
+        finishing.join_all().await;
+    }
+
+    fn finishing(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.0.finishing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The loops that stand still.
@@ -133,7 +159,7 @@ pub(crate) fn end_at_panics() {
         if IS_CAUGHT.get() {
             return error!(place, what, "Drover has a bug");
         }
-        end(&format!("Drover has a bug: at {place}: {what}"));
+        end(format!("Drover has a bug: at {place}: {what}"));
     }));
 }
 
@@ -150,10 +176,32 @@ fn said(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-/// Ends the operator at once.
-fn end(why: &str) -> ! {
+/// Why the operator ends, once it does.
+static END: OnceLock<String> = OnceLock::new();
+static ENDED: Notify = Notify::const_new();
+
+/// Has the operator end: nothing more is changed, and what can be said goodbye to in a moment is.
+fn end(why: String) {
     error!("{why}; the operator ends, to be started again");
-    process::exit(1)
+    if END.set(why).is_ok() {
+        ENDED.notify_one();
+        // Whatever else stands still now.
+        thread::spawn(|| {
+            thread::sleep(LAST_WORDS);
+            process::exit(1)
+        });
+    }
+}
+
+/// Whether the operator ends because of a bug.
+pub(crate) fn is_ending() -> bool {
+    END.get().is_some()
+}
+
+/// Returns why, once the operator ends because of a bug.
+pub(crate) async fn ended() -> String {
+    ENDED.notified().await;
+    END.get().cloned().unwrap_or_default()
 }
 
 /// What tests do to a running operator, to see that it is noticed: hold a loop still, or have it panic. Only in builds for tests, and

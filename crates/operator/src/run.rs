@@ -1,6 +1,6 @@
 //! The operator itself: it runs until it is told to stop.
 
-use std::{collections::HashSet, fmt::Debug, sync::Arc, time::Instant};
+use std::{collections::HashSet, fmt::Debug, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use drover_api::{HostInfo, MyOwnShell, VCenter, VMInfo, VmGroup};
 use drover_core::{group::Timestamp, reasons::Reason};
@@ -30,7 +30,7 @@ use crate::{
     guard::Guarded,
     info::{self, Infos},
     leadership::{LEASE, Leadership, Loss},
-    loops::Loops,
+    loops::{Loops, ended},
     metrics::{Metrics, Outcome},
     serve::{self, Readiness, Told},
     shelf::{Shelf, drive, received, timely},
@@ -60,6 +60,8 @@ pub(crate) enum RunError {
     Untrusted(vim25::Error),
     #[error("the lease {LEASE} is lost: {0}; this operator ends, and another or a restarted one goes on")]
     Lost(Loss),
+    #[error("{0}")]
+    Ended(String),
     #[error("signals can't be received: {0}")]
     Signals(#[from] std::io::Error),
 }
@@ -126,7 +128,7 @@ async fn run_with(
         move |metrics| metrics.set_leader(claim.holds())
     });
     let (triggers, orders) = mpsc::unbounded_channel();
-    let (namespaces, _watch) = Namespaces::follow(&kube, &loops, triggers.clone());
+    let (namespaces, _watch) = Namespaces::follow(&kube, &loops, claim.clone(), triggers.clone());
     let fleet = Fleet::new(namespaces, claim.clone(), metrics.clone(), triggers, loops.clone());
     let (infos, writers) = Infos::new();
     let shells = shell::run(kube.clone(), metrics.clone(), told_to_stop.clone(), &loops);
@@ -144,8 +146,10 @@ async fn run_with(
         }
     };
     let outcome = tokio::select! {
-        outcome = lead => outcome,
+        // What panics here has told so.
+        Ok(outcome) = AssertUnwindSafe(lead).catch_unwind() => outcome,
         () = told_to_stop => Ok(()),
+        why = ended() => Err(RunError::Ended(why)),
     };
     leadership.release().await;
     context.fleet.farewell().await;
@@ -193,7 +197,7 @@ async fn work(
         let mut there = HashSet::new();
         move |event, _| match event {
             watcher::Event::Delete(group) => {
-                context.fleet.retain_groups(|uid| group.meta().uid.as_deref() != Some(uid));
+                context.retain_groups(|uid| group.meta().uid.as_deref() != Some(uid));
             }
             watcher::Event::Init => there.clear(),
             watcher::Event::InitApply(group) => {
@@ -203,7 +207,7 @@ async fn work(
                 there.insert(group.uid().unwrap_or_default());
             }
             // Those that went while nobody watched.
-            watcher::Event::InitDone => context.fleet.retain_groups(|uid| there.contains(uid)),
+            watcher::Event::InitDone => context.retain_groups(|uid| there.contains(uid)),
             watcher::Event::Apply(Guarded(Err(unreadable))) => group::cant_be_read(&context, unreadable),
             watcher::Event::Apply(_) => {}
         }

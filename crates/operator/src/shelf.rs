@@ -82,8 +82,10 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Shelf<K> {
     {
         let (client, mut told) = (kube.clone(), HashMap::new());
         self.follow(kube, writer, move |event, store| {
-            if let Event::Apply(object) | Event::InitApply(object) = event {
-                tell(object, &mut told, &client);
+            match event {
+                Event::Apply(object) | Event::InitApply(object) => tell(object, &mut told, &client),
+                Event::Delete(object) => drop(told.remove(object.meta().uid.as_deref().unwrap_or_default())),
+                Event::Init | Event::InitDone => {}
             }
             notice(event, store);
         })

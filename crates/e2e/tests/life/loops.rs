@@ -23,6 +23,7 @@ fn a_loop_that_panics_ends_the_operator_and_the_next_one_goes_on() {
         assert!(!operator.succeeds_within(SOON), "{name}");
         let log = operator.log();
         assert!(log.contains("Drover has a bug: at ") && log.contains("the operator ends"), "{name}: {log}");
+        assert_eq!(sandbox.vcenter().sessions(), 0, "{name}: its session is ended with it");
         group.patch(&json!({"replicas": replicas})).unwrap();
         let _next = Operator::start(&sandbox, sandbox.vcenter()).unwrap();
         group.runs_with(replicas);

@@ -128,14 +128,6 @@ fn a_check_takes_vcenters_and_secrets_from_the_manifest() {
     assert!(said.contains("VmGroup default/drafted in drafted\n  ok   folder"), "{said}");
 }
 
-/// How many sessions of Drover there are in a vCenter.
-fn sessions(vcenter: &VCenter) -> usize {
-    let all: Value = serde_json::from_str(&vcenter.govc(&["session.ls", "-json"]).unwrap()).unwrap();
-    let all = all["sessionList"].as_array().unwrap().clone();
-    assert!(!all.is_empty(), "govc has one itself");
-    all.iter().filter(|session| session["userAgent"].as_str().unwrap_or_default().starts_with("drover")).count()
-}
-
 #[test]
 fn no_way_out_leaves_a_session_behind() {
     // One of its own: a check logs in to all vCenters that there are, and other tests count logins.
@@ -174,7 +166,7 @@ fn no_way_out_leaves_a_session_behind() {
         let output = drover(sandbox, Some(vcenter), &arguments);
         assert_eq!(output.status.success(), succeeds, "{arguments:?}: {}", text(&output));
         assert!(vcenter.calls("Login", "drover") > before, "{arguments:?} has logged in");
-        assert_eq!(sessions(vcenter), 0, "{arguments:?}");
+        assert_eq!(vcenter.sessions(), 0, "{arguments:?}");
     }
 
     // Somebody has waited long enough. An operator that is told to stop so early has done nothing yet.
@@ -192,6 +184,6 @@ fn no_way_out_leaves_a_session_behind() {
         let status = child.wait().unwrap();
         assert_eq!(status.success(), arguments == ["run"], "{arguments:?}: {status}");
         slow.remove();
-        assert_eq!(sessions(vcenter), 0, "{signal} {arguments:?}");
+        assert_eq!(vcenter.sessions(), 0, "{signal} {arguments:?}");
     }
 }

@@ -262,6 +262,9 @@ impl Fleet {
     /// Stops to follow those that are declared no more.
     fn retain(&self, is_there: impl Fn(&str) -> bool) {
         let mut known = self.known();
+        if known.roster.retain_unreadable(&is_there) {
+            let _ = self.triggers.send(Trigger::All);
+        }
         let gone: Vec<_> = known.kept.keys().filter(|name| !is_there(name)).cloned().collect();
         for name in gone {
             info!(vcenter = %name, "the VCenter is declared no more");

@@ -151,22 +151,25 @@ impl Fleet {
     pub(crate) fn choose(&self, namespace: &str, named: Option<&str>) -> Result<Seat, NoVCenter> {
         let around = self.around(namespace)?;
         let known = self.known();
-        if named.is_none() {
+        let names = around.names(named);
+        if names.spec.or(names.annotation).is_none() {
             known.roster.is_readable()?;
         }
-        let name = home::choose(&known.roster.candidates(&around), around.names(named))?.to_owned();
+        let name = home::choose(&known.roster.candidates(&around), names)?.to_owned();
         known.seat(&name)
     }
 
     /// Where a group is at home.
     pub(crate) fn house(&self, group: &VmGroup, cluster: &str) -> Result<Housing, NoVCenter> {
+        let status = group.status.clone().unwrap_or_default();
+        if let (Some(_), Some(recorded)) = (&group.metadata.deletion_timestamp, &status.vcenter) {
+            // Whatever its namespace says now.
+            let known = self.known();
+            return known.seat(home::end(&known.roster.candidates(&Around::default()), recorded)?).map(Housing::Here);
+        }
         let around = self.around(&group.namespace().unwrap_or_default())?;
         let known = self.known();
-        let status = group.status.clone().unwrap_or_default();
         let candidates = known.roster.candidates(&around);
-        if let (Some(_), Some(recorded)) = (&group.metadata.deletion_timestamp, &status.vcenter) {
-            return known.seat(home::end(&candidates, recorded)?).map(Housing::Here);
-        }
         let live = status.vcenter.as_deref().and_then(|name| known.seat(name).ok()).map(|seat| seat.live);
         let recorded = status.vcenter.as_deref().map(|name| Recorded { name, is_there: live.is_some() });
         let has_members = || {
@@ -194,18 +197,10 @@ impl Fleet {
         }
     }
 
-    /// Forgets a group that is gone, wherever it was.
-    pub(crate) fn forget(&self, group: &VmGroup) {
-        for live in self.lives() {
-            live.forget(group);
-        }
-    }
-
     /// Forgets the groups that are gone, wherever they were.
     pub(crate) fn retain_groups(&self, is_there: impl Fn(&str) -> bool) {
         for live in self.lives() {
-            live.works().retain(&is_there);
-            live.rights().retain_groups(&is_there);
+            live.retain_groups(&is_there);
         }
     }
 
@@ -220,6 +215,7 @@ impl Fleet {
     /// Ends all sessions, which would otherwise stay until the vCenters tire of them. Nothing waits long for that.
     pub(crate) async fn farewell(&self) {
         future::join_all(self.lives().iter().map(|live| live.leave())).await;
+        self.loops.finished().await;
     }
 
     /// Whether a namespace is being deleted, as far as is known. Nothing can be made in it any more.

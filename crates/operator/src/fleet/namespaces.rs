@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 
 use super::Around;
 use crate::{
+    leadership::Claim,
     loops::{Loops, Running},
     shelf::told,
     vcenter::Trigger,
@@ -45,6 +46,7 @@ impl Namespaces {
     pub(crate) fn follow(
         kube: &Client,
         loops: &Loops,
+        claim: Claim,
         triggers: mpsc::UnboundedSender<Trigger>,
     ) -> (Arc<Self>, Running) {
         let namespaces = Arc::new(Self { index: Mutex::default(), began: Instant::now() });
@@ -55,7 +57,8 @@ impl Namespaces {
                 let mut events = std::pin::pin!(events);
                 while let Some(event) = pulse.wait(events.next()).await {
                     let changed = namespaces.index().learn(event);
-                    for namespace in changed {
+                    // Nobody takes up what is told to one that stands by, and at its turn it looks at everything.
+                    for namespace in changed.into_iter().filter(|_| claim.holds()) {
                         // The receiver lives as long as the operator.
                         let _ = triggers.send(Trigger::Namespace(namespace));
                     }

@@ -89,6 +89,13 @@ impl Roster {
         }
     }
 
+    /// Forgets those that can't be read and aren't there any more, and says whether there were any.
+    pub(crate) fn retain_unreadable(&mut self, is_there: impl Fn(&str) -> bool) -> bool {
+        let before = self.unreadable.len();
+        self.unreadable.retain(|name, _| is_there(name));
+        self.unreadable.len() < before
+    }
+
     /// Whether all can be read. Where one can't, nobody knows whom it serves, and whether it is the default.
     pub(crate) fn is_readable(&self) -> Result<(), NoVCenter> {
         let Some((name, why)) = self.unreadable.first_key_value() else { return Ok(()) };

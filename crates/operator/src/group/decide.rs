@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     loops::{attempt, trial},
-    vcenter::Trigger,
+    vcenter::{Trigger, mirror::Awaiting},
 };
 
 /// What a decision leads to.
@@ -53,9 +53,9 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
     let mut works = live.works();
     let mut mirror = live.mirror();
     works.learn(&mut mirror, now);
-    mirror
-        .awaited
-        .insert(names::folder(&desired.namespace, &desired.name), (desired.namespace.clone(), desired.name.clone()));
+    let key = (desired.namespace.clone(), desired.name.clone());
+    let awaiting = Awaiting { key, uid: desired.uid.clone() };
+    mirror.awaited.insert(names::folder(&desired.namespace, &desired.name), awaiting);
     let has_unknown_clones = mirror.has_unknown_clone(&live.user(), |task| works.is_known(task));
     let view = View {
         desired,

@@ -14,8 +14,9 @@ use super::{
 };
 use crate::vcenter::{Live, rights::Whose};
 
-/// What a group names is looked for again after this long, if it wasn't there.
+/// What a group names is looked for again after this long, if it wasn't there, and after ever longer if it still isn't.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// What the spec names, found once for each generation of it.
 pub(super) async fn dereference(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<Found, Unusable> {
@@ -65,11 +66,19 @@ pub(crate) async fn concern_defaults(live: &Live, defaults: &Placement) {
 }
 
 /// When to look again for what could not be found. Nothing tells of most of it.
-pub(super) fn look_again(unusable: &Unusable) -> Duration {
-    match unusable {
-        Unusable::Lookup(_, LookupError::Call(error)) if error.is_passing() => Duration::from_secs(1),
-        _ => LOOK_AGAIN,
+pub(super) fn look_again(site: &Site<'_>, group: &VmGroup, unusable: &Unusable) -> Duration {
+    if matches!(unusable, Unusable::Lookup(_, LookupError::Call(error)) if error.is_passing()) {
+        return Duration::from_secs(1);
     }
+    let generation = group.metadata.generation.unwrap_or(0);
+    let mut works = site.live.works();
+    let misses = &mut works.group(&group.uid().unwrap_or_default()).misses;
+    if misses.0 != generation {
+        *misses = (generation, 0);
+    }
+    misses.1 = misses.1.saturating_add(1);
+    // Some seconds later it may well be there; if it isn't by then, a person has to do something.
+    LOOK_AGAIN.saturating_mul(1 << misses.1.saturating_sub(3).min(8)).min(LONGEST)
 }
 
 pub(super) fn trouble_of(unusable: &Unusable) -> Trouble {

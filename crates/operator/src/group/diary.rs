@@ -15,6 +15,7 @@ use drover_core::{
     reasons::Reason,
     verdict,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
 use super::Turn;
@@ -42,8 +43,9 @@ pub(super) struct Page {
 }
 
 impl Diaries {
-    pub(super) fn forget(&self, uid: &str) {
-        self.all().remove(uid);
+    /// Forgets the groups that are gone.
+    pub(super) fn retain(&self, is_there: impl Fn(&str) -> bool) {
+        self.all().retain(|uid, _| is_there(uid));
     }
 
     /// Comes to a verdict, with an eye on how long the group has got no further.
@@ -104,9 +106,18 @@ impl Diaries {
 
 /// Why the group was stalled when this was last written, if it was.
 fn stalled(group: &VmGroup) -> Option<&str> {
+    Some(&stalled_condition(group)?.reason)
+}
+
+/// Whether it has been written down for so long that the group is stalled.
+pub(super) fn has_been_stalled(group: &VmGroup, at_least: Duration) -> bool {
+    let since = stalled_condition(group).map(|stalled| stalled.last_transition_time.0);
+    since.is_some_and(|since| since.checked_add(at_least).is_ok_and(|then| then <= Timestamp::now()))
+}
+
+fn stalled_condition(group: &VmGroup) -> Option<&Condition> {
     let mut conditions = group.status.as_ref()?.conditions.iter();
-    let stalled = conditions.find(|condition| condition.type_ == "Stalled" && condition.status == "True")?;
-    Some(&stalled.reason)
+    conditions.find(|condition| condition.type_ == "Stalled" && condition.status == "True")
 }
 
 /// Whether the status is about the spec as it is now.

@@ -33,6 +33,7 @@ use crate::{
     guard::Unreadable,
     info::Infos,
     loops::Loops,
+    shelf::backoff,
     vcenter::Live,
 };
 use decide::{Next, decide};
@@ -50,6 +51,8 @@ pub(crate) use works::{PATIENCE, Works, serve_queue};
 const ABANDON: &str = "vm.codeconnect.vmworld.com/abandon";
 /// After a write that met another, the watch brings what is there now, mostly before this.
 const CONFLICT: Duration = Duration::from_millis(500);
+/// What stands in the way for no longer than this may pass by itself, and is no reason to give anything up.
+const PASSING: Duration = Duration::from_secs(10);
 /// A group is planned again after this long, whatever was told. It costs vCenter nothing.
 const RESYNC: Duration = Duration::from_mins(5);
 
@@ -67,6 +70,12 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(kube: Client, fleet: Fleet, cluster: String, infos: Infos, loops: Loops) -> Self {
         Self { kube, fleet, cluster, infos, loops, diaries: Diaries::default() }
+    }
+
+    /// Forgets the groups that are gone, whatever was to be done for them.
+    pub(crate) fn retain_groups(&self, is_there: impl Fn(&str) -> bool) {
+        self.diaries.retain(&is_there);
+        self.fleet.retain_groups(&is_there);
     }
 }
 
@@ -125,7 +134,7 @@ pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Res
             let leaving = Desired { deletion: Some(DeletionPolicy::Delete), ..desired.clone() };
             let turn = advance(&Site::new(&context, seat, &group), &group, &leaving).await?;
             if turn.is_over() {
-                seat.live.forget(&group);
+                seat.live.retain_groups(|uid| uid != desired.uid);
                 report::settle(&groups, &group, None).await?;
                 return Ok(Requeue::await_change());
             }
@@ -159,16 +168,16 @@ pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Res
     }
     let page = context.diaries.page(&desired, &group, &mut turn);
     events::tell(&context.kube, &*group, &page.news);
-    match &turn.trouble {
-        Trouble::None if is_abandoned && context.diaries.is_first_refusal(&desired.uid) => {
+    if is_abandoned && turn.trouble == Trouble::None {
+        if context.diaries.is_first_refusal(&desired.uid) {
             report::not_abandoned(&context.kube, &group);
         }
-        // It can't go on by itself, and says why.
-        trouble if is_abandoned && *trouble != Trouble::None => {
-            report::abandoned(&context.kube, &group, &page.verdict.message);
-            return let_go(&context, &groups, &group).await;
-        }
-        _ => {}
+    } else if is_abandoned && diary::has_been_stalled(&group, PASSING) {
+        // It can't go on by itself, and has said why for a while.
+        report::abandoned(&context.kube, &group, &page.verdict.message);
+        return let_go(&context, &groups, &group).await;
+    } else if is_abandoned {
+        turn.wake = turn.wake.min(PASSING);
     }
     let status = report::status(&group, &desired, &turn, &page.verdict);
     if let Some(wait) = context.diaries.wait_to_write(&group, &status) {
@@ -191,8 +200,8 @@ async fn let_go(context: &Context, groups: &Api<VmGroup>, group: &VmGroup) -> Re
         return Ok(Requeue::requeue(CONFLICT));
     }
     info!(namespace = group.namespace(), group = %group.name_any(), "the group's end is reached");
-    context.diaries.forget(&group.uid().unwrap_or_default());
-    context.fleet.forget(group);
+    let gone = group.uid().unwrap_or_default();
+    context.retain_groups(|uid| uid != gone);
     Ok(Requeue::await_change())
 }
 
@@ -205,8 +214,13 @@ pub(crate) fn cant_be_read(context: &Arc<Context>, group: &Unreadable) {
         let (context, metadata) = (Arc::clone(context), group.metadata.clone());
         tokio::spawn(async move {
             let groups = Api::namespaced(context.kube.clone(), metadata.namespace.as_deref().unwrap_or_default());
-            if let Err(error) = finalizer::take_off(&groups, &metadata).await {
-                warn!(group = metadata.name, %error, "the group can't be let go");
+            for pause in backoff() {
+                match finalizer::take_off(&groups, &metadata).await {
+                    // It has changed, and is told of anew.
+                    Ok(_) => return,
+                    Err(error) => warn!(group = metadata.name, %error, "the group can't be let go"),
+                }
+                tokio::time::sleep(pause).await;
             }
         });
     }
@@ -327,7 +341,7 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<
     let instance = site.live.about().and_then(|about| about.instance_uuid);
     let was = group.status.as_ref().and_then(|status| status.vcenter_instance.clone());
     if let (Some(was), Some(is)) = (&was, &instance)
-        && was != is
+        && !was.eq_ignore_ascii_case(is)
     {
         let why = format!(
             "{} is another vCenter ({is}) than the group's VMs are in ({was}): set its address back; to give the group up with all \
@@ -348,7 +362,7 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<
         Err(Unusable::Lookup(_, LookupError::NotFound { .. })) if desired.deletion == Some(DeletionPolicy::Retain) => {
             return Ok(over());
         }
-        Err(unusable) => return Ok(stuck(trouble_of(&unusable), look_again(&unusable))),
+        Err(unusable) => return Ok(stuck(trouble_of(&unusable), look_again(site, group, &unusable))),
     };
     let groups: Api<VmGroup> = Api::namespaced(site.context.kube.clone(), &desired.namespace);
     let mut sought = None;
@@ -369,7 +383,7 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<
                 turn.instance = instance;
                 if let Some(Err(unusable)) = sought {
                     turn.trouble = trouble_of(&unusable);
-                    turn.wake = turn.wake.min(look_again(&unusable));
+                    turn.wake = turn.wake.min(look_again(site, group, &unusable));
                 }
                 site.live.turn_queue();
                 return Ok(*turn);

@@ -336,7 +336,9 @@ pub(super) async fn hosts(
     spec: &VmGroupSpec,
 ) -> Result<Hosts, Unusable> {
     let mut named = Vec::new();
-    for name in &spec.placement.hosts {
+    // One that is named twice is looked for once.
+    let names: BTreeSet<_> = spec.placement.hosts.iter().collect();
+    for name in names {
         let host = live.inventory.find(below, name).await;
         named.push((host.map_err(|error| Unusable::Lookup("placement.hosts", error))?, name.clone()));
     }

@@ -65,6 +65,8 @@ pub(crate) struct Group {
     pub memory: Memory,
     /// What the spec names, found in vCenter for this generation of it and this placement.
     pub found: Option<(i64, Placement, Found)>,
+    /// How often what the spec names was not found, for this generation of it.
+    pub misses: (i64, u32),
     /// What its actions need to know, as of the last plan.
     scene: Option<Arc<Scene>>,
 }
@@ -225,17 +227,10 @@ impl Works {
         self.incident.as_ref()
     }
 
-    /// Forgets a group that is gone.
+    /// Forgets a group that is gone. What is under way keeps its place until it has ended, whoever began it.
     pub(crate) fn forget(&mut self, uid: &str) {
         self.budget.forget(&uid.to_owned());
         self.groups.remove(uid);
-        let over: Vec<_> =
-            self.tasks.iter().filter(|(_, errand)| errand.group == uid).map(|(task, _)| task.clone()).collect();
-        for task in over {
-            if let Some(errand) = self.tasks.remove(&task) {
-                self.budget.finished(errand.ticket);
-            }
-        }
     }
 
     /// Takes up the tasks that have ended.
@@ -310,7 +305,9 @@ impl Works {
     }
 
     fn give_up(&mut self, errand: Errand) {
-        self.group(&errand.group).memory.lost(&errand.action);
+        if let Some(group) = self.groups.get_mut(&errand.group) {
+            group.memory.lost(&errand.action);
+        }
         self.budget.finished(errand.ticket);
     }
 
@@ -337,7 +334,9 @@ impl Works {
             Ok(Submitted::Done) => self.end(errand, Ended::Done(None), mirror, now),
             Ok(Submitted::Occupied) => {
                 let draw = self.draw(&errand, now);
-                self.group(&errand.group).memory.folder_is_occupied(&errand.action, now, draw);
+                if let Some(group) = self.groups.get_mut(&errand.group) {
+                    group.memory.folder_is_occupied(&errand.action, now, draw);
+                }
                 self.budget.finished(errand.ticket);
             }
             Err(error) => {
@@ -349,19 +348,22 @@ impl Works {
     }
 
     fn end(&mut self, errand: Errand, ended: Ended, mirror: &mut Mirror, now: Timestamp) {
-        let memory = &mut self.groups.entry(errand.group.clone()).or_default().memory;
+        // It may have been forgotten meanwhile.
+        let memory = self.groups.get_mut(&errand.group).map(|group| &mut group.memory);
         if let (Ended::Done(_), Some(host)) = (&ended, &errand.host) {
             self.failing.succeeded(host.reference());
         }
         match ended {
             Ended::Done(made) => {
-                memory.succeeded(&errand.action, made.as_ref(), now);
+                if let Some(memory) = memory {
+                    memory.succeeded(&errand.action, made.as_ref(), now);
+                }
                 if let Action::Destroy(id) = &errand.action {
                     // Its group plans now, and nobody else has to.
                     mirror.note_destroyed(&view::reference(id), Duration::ZERO, now, &mut Consequences::default());
                 }
             }
-            Ended::Unseen => memory.lost(&errand.action),
+            Ended::Unseen => return self.give_up(errand),
             Ended::Failed(fault) => return self.fail(errand, &Error::from(fault), mirror, now),
         }
         self.budget.finished(errand.ticket);
@@ -373,7 +375,7 @@ impl Works {
 
     fn fail(&mut self, errand: Errand, error: &Error, mirror: &Mirror, now: Timestamp) {
         let draw = self.draw(&errand, now);
-        let group = self.groups.entry(errand.group).or_default();
+        let Some(group) = self.groups.get_mut(&errand.group) else { return self.budget.finished(errand.ticket) };
         let taken_by = errand.scene.taken_by(&errand.action, mirror);
         let power = power_of(&errand.action, mirror).unwrap_or(Power::Off);
         let step = group.memory.failed(&errand.action, error, taken_by.as_deref(), power, now, draw);
@@ -429,7 +431,12 @@ pub(crate) async fn serve_queue(live: Arc<Live>, pulse: Pulse) {
             }
         };
         pulse.wait(turn).await;
-        live.works().pass_over_overdue(Instant::now());
+        {
+            // The places of what has ended are free, also where its group can't plan.
+            let mut works = live.works();
+            works.learn(&mut live.mirror(), Timestamp::now());
+            works.pass_over_overdue(Instant::now());
+        }
         let mut submissions = live.submissions.lock().unwrap_or_else(PoisonError::into_inner);
         while submissions.try_join_next().is_some() {}
         while let Some(errand) = { live.works().next() } {

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
     sync::Arc,
+    time::Duration,
 };
 
 use drover_api::{HostInfo, HostInfoSpec, VCenter, VMInfo, VMInfoSpec, VmGroup, vminfo::GROUP_LABEL};
@@ -31,6 +32,11 @@ use crate::{
     shelf::Error,
     vcenter::Live,
 };
+
+/// How long to wait for a watch that doesn't know yet what the API server knows.
+const BEHIND: Duration = Duration::from_millis(500);
+/// How many HostInfos are removed in one turn.
+const AT_ONCE: usize = 50;
 
 /// The label of the HostInfos that are published for a vCenter: its value is the VCenter's name.
 const VCENTER_LABEL: &str = "vm.codeconnect.vmworld.com/vcenter";
@@ -75,8 +81,8 @@ pub(super) async fn members(group: Arc<VmGroup>, context: Arc<Context>) -> Resul
     let names: BTreeSet<String> = wanted.iter().map(ResourceExt::name_any).collect();
     let (kept, gone): (Vec<_>, Vec<_>) =
         context.infos.of_group(&namespace, &uid).partition(|info| names.contains(&info.name_any()));
-    for info in gone {
-        remove(&context.kube, &*info).await?;
+    for info in gone.iter().filter(|info| info.metadata.deletion_timestamp.is_none()) {
+        remove(&context.kube, &**info).await?;
     }
     if is_ending {
         context.infos.note_in_the_way(&(namespace, group.name_any()), &BTreeSet::new());
@@ -96,7 +102,7 @@ pub(super) async fn members(group: Arc<VmGroup>, context: Arc<Context>) -> Resul
         match write(&context.kube, wanted, there).await {
             Ok(()) => {}
             // The watch is behind.
-            Err(error) if is_stale(&error) => return Ok(Requeue::requeue(MOMENT)),
+            Err(error) if is_stale(&error) => return Ok(Requeue::requeue(BEHIND)),
             Err(error) if is_namespace_leaving(&error) => return Ok(Requeue::await_change()),
             Err(error) => return Err(error.into()),
         }
@@ -156,8 +162,9 @@ pub(crate) async fn hosts(context: &Context, live: &Live, vcenter: &VCenter) -> 
     let ours: BTreeMap<_, _> = ours.iter().map(|info| ((info.namespace(), info.name_any()), &**info)).collect();
     let is_ending = namespace.is_some_and(|namespace| context.fleet.is_ending(namespace));
     let outcome = async {
+        let written = if is_ending { Ok(()) } else { write_all(&context.kube, &ours, &wanted).await };
         remove_superfluous(&context.kube, &ours, &wanted).await?;
-        if is_ending { Ok(()) } else { write_all(&context.kube, &ours, &wanted).await }
+        written
     };
     let ending = |namespace: &str| format!("spec.publish.namespace: the namespace {namespace} is being deleted");
     match (outcome.await, namespace) {
@@ -200,7 +207,9 @@ async fn remove_superfluous(
     ours: &ByKey<&HostInfo>,
     wanted: &ByKey<HostInfo>,
 ) -> Result<(), kube::Error> {
-    for (_, info) in ours.iter().filter(|(key, _)| !wanted.contains_key(key)) {
+    let superfluous = ours.iter().filter(|(key, _)| !wanted.contains_key(key)).map(|(_, info)| info);
+    // One that somebody holds back is on its way already.
+    for info in superfluous.filter(|info| info.metadata.deletion_timestamp.is_none()).take(AT_ONCE) {
         info!(hostinfo = %info.name_any(), "the host is gone, or is not to be published");
         remove(kube, *info).await?;
     }

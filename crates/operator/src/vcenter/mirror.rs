@@ -108,6 +108,13 @@ pub(crate) enum Ended {
     Unseen,
 }
 
+/// A group that waits for its folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Awaiting {
+    pub key: GroupKey,
+    pub uid: String,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
     pub machines: HashMap<ManagedObjectReference, Machine>,
@@ -127,7 +134,7 @@ pub(crate) struct Mirror {
     /// Whose tasks they are that were submitted from here, until their end is taken up.
     pub submitters: HashMap<ManagedObjectReference, GroupKey>,
     /// The names of groups' folders.
-    pub awaited: HashMap<String, GroupKey>,
+    pub awaited: HashMap<String, Awaiting>,
 }
 
 /// How much later than a task has destroyed what it was in, a machine may be told to have left.
@@ -232,7 +239,7 @@ impl Mirror {
             }
         }
         if let Some(folder) = self.folders.remove(object) {
-            then.groups.extend(self.awaited.get(&folder.name).cloned());
+            then.groups.extend(self.awaited.get(&folder.name).map(|awaiting| awaiting.key.clone()));
         }
         // A list of recent tasks has an end, and what leaves it may well run: the end of our own is told of all the same.
         if !self.submitters.contains_key(object) && !self.running.get(object).is_some_and(|running| running.is_clone) {
@@ -461,7 +468,7 @@ impl Mirror {
         }
         let is_moved = parent_before.is_some() && folder.parent.is_some() && folder.parent != parent_before;
         then.concerned.everybody |= folder.name != name_before || folder.parent != parent_before;
-        then.groups.extend(self.awaited.get(&folder.name).cloned());
+        then.groups.extend(self.awaited.get(&folder.name).map(|awaiting| awaiting.key.clone()));
         if is_moved && !self.destroyed.is_empty() {
             // What is in it has left with it what was destroyed.
             for machine in self.machines_in(&update.obj, Timestamp::MAX) {

@@ -18,8 +18,7 @@ use std::sync::{
 use std::time::Duration;
 
 use drover_api::VmGroup;
-use drover_core::{group::Timestamp, names, reasons::Reason};
-use kube::ResourceExt;
+use drover_core::{group::Timestamp, reasons::Reason};
 use tokio::{
     sync::{Notify, Semaphore, mpsc},
     task::JoinSet,
@@ -35,7 +34,7 @@ use vim25::{
 use crate::{
     group::{self, Works},
     leadership::Claim,
-    loops::{Loops, Pulse, Running},
+    loops::{Loops, Pulse, Running, is_ending},
 };
 pub(crate) use away::{Away, reason};
 use mirror::{Consequences, GroupKey, Mirror};
@@ -127,6 +126,7 @@ pub(crate) struct Live {
     pub submissions: Mutex<JoinSet<()>>,
     /// What follows it, and what starts what waits.
     loops: Mutex<Vec<Running>>,
+    all_loops: Loops,
     triggers: mpsc::UnboundedSender<Trigger>,
 }
 
@@ -164,6 +164,7 @@ impl Live {
             queue: Notify::new(),
             submissions: Mutex::default(),
             loops: Mutex::default(),
+            all_loops: loops.clone(),
             triggers,
         });
         let running = [
@@ -177,7 +178,8 @@ impl Live {
     /// Stops to follow it: nothing more is done to it from here.
     pub(crate) fn retire(self: Arc<Self>) {
         self.is_retired.store(true, Ordering::Release);
-        tokio::spawn(async move { self.leave().await });
+        let all_loops = self.all_loops.clone();
+        all_loops.finish(async move { self.leave().await });
     }
 
     /// Ends what follows it, and then its session: whoever follows would log in again.
@@ -229,19 +231,17 @@ impl Live {
         self.collector.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets a group that is gone.
-    pub(crate) fn forget(&self, group: &VmGroup) {
-        let uid = group.uid().unwrap_or_default();
-        self.works().forget(&uid);
-        self.rights().retain_groups(|other| other != uid);
-        let folder = names::folder(&group.namespace().unwrap_or_default(), &group.name_any());
-        self.mirror().awaited.remove(&folder);
+    /// Forgets the groups that are gone.
+    pub(crate) fn retain_groups(&self, is_there: impl Fn(&str) -> bool) {
+        self.works().retain(&is_there);
+        self.rights().retain_groups(&is_there);
+        self.mirror().awaited.retain(|_, awaiting| is_there(&awaiting.uid));
     }
 
     /// The proof that it may be changed now, if it may: all of it is in sight, it is the vCenter that it always was, and this operator
     /// has the claim.
     pub(crate) fn token(&self) -> Option<Token> {
-        let may_change = self.claim.holds() && !self.is_retired.load(Ordering::Acquire);
+        let may_change = self.claim.holds() && !self.is_retired.load(Ordering::Acquire) && !is_ending();
         self.sight().session().filter(|_| may_change).cloned().map(Token)
     }
 
@@ -420,6 +420,10 @@ impl Live {
                 self.track(&clone);
             }
         }
+        if !then.groups.is_empty() {
+            // A task of theirs may have ended, and its place is free.
+            self.turn_queue();
+        }
         for group in then.groups {
             self.trigger(Trigger::Group(group));
         }
@@ -488,6 +492,10 @@ async fn follow(live: Arc<Live>, pulse: Pulse) {
     }
     *live.collector() = Some(Arc::new(collector));
     read(&live, updates, &pulse).await;
+    if live.is_retired.load(Ordering::Acquire) {
+        // Its stream has ended, and it is about to be ended.
+        std::future::pending::<()>().await;
+    }
 }
 
 async fn read(live: &Arc<Live>, mut updates: Updates, pulse: &Pulse) {
