@@ -18,7 +18,7 @@ use crate::fuzz::{MEMORY, Odd, odd_objects, without_pods, write_all};
 
 /// How soon the neighbour's group is as declared, once operator and API server are up. Beside other tests, machines are slower.
 fn promised() -> Duration {
-    Duration::from_secs(if env::var_os("SOAK").is_some() { 3 } else { 15 })
+    Duration::from_secs(if env::var_os("SOAK").is_some() { 3 } else { 10 })
 }
 
 /// Since when all that the neighbour needs is there, if it is.

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     num::NonZeroUsize,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use drover_api::{
@@ -41,6 +41,9 @@ use crate::{
 /// How often the figures of a VCenter are looked at. It costs nothing where they are the same.
 const LOOK: Duration = Duration::from_secs(3);
 
+/// How long a Secret may be gone before its VCenter is left.
+const REWRITING: Duration = Duration::from_secs(10);
+
 /// How long to wait for a vCenter that is being read.
 const MOMENT: Duration = Duration::from_secs(1);
 
@@ -48,6 +51,8 @@ const MOMENT: Duration = Duration::from_secs(1);
 pub(super) struct Keeping {
     secret: SecretReference,
     seen: Arc<Mutex<Option<Seen>>>,
+    /// Since when the Secret isn't there, though it was.
+    absent: Option<Instant>,
     _watch: Running,
     state: State,
 }
@@ -73,6 +78,15 @@ impl Keeping {
             State::Waiting => Err("its Secret has not been read yet"),
             State::Unusable(why) => Err(why),
         }
+    }
+
+    /// Whether the Secret of a VCenter that is followed went a moment ago: who deletes it may be about to write it anew.
+    fn is_being_rewritten(&mut self, seen: &Seen) -> bool {
+        if !matches!(seen, Ok(None)) || self.live().is_none() {
+            self.absent = None;
+            return false;
+        }
+        self.absent.get_or_insert_with(Instant::now).elapsed() < REWRITING
     }
 
     fn set_state(&mut self, state: State) {
@@ -196,6 +210,9 @@ impl Fleet {
         }
         let keeping = known.kept.get_mut(&name)?;
         let seen = keeping.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        if problem.is_none() && keeping.is_being_rewritten(&seen) {
+            return Some(keeping.usable().cloned().map_err(ToOwned::to_owned));
+        }
         let written = written(&seen);
         let connection = match problem {
             Some(problem) => Err(problem),
@@ -256,7 +273,7 @@ impl Fleet {
                 }
             })
         };
-        Keeping { secret: secret.clone(), seen, _watch: watch, state }
+        Keeping { secret: secret.clone(), seen, absent: None, _watch: watch, state }
     }
 
     /// Stops to follow those that are declared no more.

@@ -1,4 +1,4 @@
-//! What a group names, looked for as seldom as can be: once for each generation of its spec, and what clones need when there are some.
+//! What a group names, looked for as seldom as can be: once for each revision of what it names, and what clones need when there are some.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use drover_api::{VmGroup, vmgroup::Placement};
 use drover_core::{Trouble, group::Desired};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
-use vim25::LookupError;
+use vim25::{LookupError, refs::VirtualMachineRef};
 
 use super::{
     Site,
-    source::{self, CloudInit, Found, Unusable},
+    source::{self, Base, CloudInit, Found, Unusable},
 };
 use crate::vcenter::{Live, rights::Whose};
 
@@ -18,29 +18,42 @@ use crate::vcenter::{Live, rights::Whose};
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// What the spec names, found once for each generation of it.
-pub(super) async fn dereference(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<Found, Unusable> {
-    let generation = group.metadata.generation.unwrap_or(0);
+/// What the spec names, found once for each revision of it: who scales or deletes a group waits for no look-up.
+pub(super) async fn dereference(site: &Site<'_>, desired: &Desired) -> Result<Found, Unusable> {
     if let Some((known, placement, found)) = &site.live.works().group(&desired.uid).found
-        && *known == generation
+        && *known == desired.revision
         && *placement == site.spec.placement
     {
         return Ok(Found { cloud_init: CloudInit::inline(&site.spec), ..found.clone() });
     }
     let _turn = site.live.lookups.acquire().await;
-    let base = source::base(&site.live.inventory, &site.spec.placement).await?;
+    let (base, template) = look_up(site).await?;
     let whose = Whose::Group(desired.uid.clone());
     source::forget_unnamed(site.live, &whose, &site.spec);
     base.concern(site.live, &whose, &site.spec.placement);
-    let template = source::find_template(site.live, &base, &site.spec.template).await.ok();
     let found = Found { base, template, source: None, cloud_init: CloudInit::inline(&site.spec) };
-    remember(site, group, desired, &found);
+    remember(site, desired, &found);
     Ok(found)
 }
 
-pub(super) fn remember(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) {
+/// Looks for what every group names. Many name the same, and when all of them look at once, one does it for all.
+async fn look_up(site: &Site<'_>) -> Result<(Base, Option<VirtualMachineRef>), Unusable> {
+    let Placement { datacenter, folder, .. } = &site.spec.placement;
+    let names = [datacenter.clone(), folder.clone(), Some(site.spec.template.clone())];
+    if let Some((base, template)) = site.live.works().found_lately(&names) {
+        return Ok((base, Some(template)));
+    }
+    let base = source::base(&site.live.inventory, &site.spec.placement).await?;
+    let template = source::find_template(site.live, &base, &site.spec.template).await.ok();
+    if let Some(template) = &template {
+        site.live.works().note_found(names, base.clone(), template.clone());
+    }
+    Ok((base, template))
+}
+
+pub(super) fn remember(site: &Site<'_>, desired: &Desired, found: &Found) {
     let found = Found { cloud_init: None, ..found.clone() };
-    let found = (group.metadata.generation.unwrap_or(0), site.spec.placement.clone(), found);
+    let found = (desired.revision, site.spec.placement.clone(), found);
     site.live.works().group(&desired.uid).found = Some(found);
 }
 

@@ -350,7 +350,7 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<
         );
         return Ok(stuck(Trouble::VCenterAway(why), RESYNC));
     }
-    let mut found = match dereference(site, group, desired).await {
+    let mut found = match dereference(site, desired).await {
         Ok(found) => found,
         // Without its place and without machines, a group that is being deleted has nothing left to wait for.
         Err(Unusable::Lookup(_, LookupError::NotFound { .. }))
@@ -370,7 +370,7 @@ async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<
         match decide(site, group, desired, &found, sought.is_some()) {
             Next::Find => {
                 sought = Some(find_source(site, group, &mut found).await);
-                remember(site, group, desired, &found);
+                remember(site, desired, &found);
             }
             Next::Write => match record::keep(&groups, group, site.live, &desired.uid).await {
                 Ok(Outcome::Kept) => {}

@@ -14,19 +14,22 @@ use drover_core::{
     brake::{Brake, Incident, Missing, Scope, Toll},
     budget::{Admitted, Budget, Limits, Ticket},
     faults::{NextStep, Remedy},
-    group::{MachineId, Power, Timestamp},
+    group::{MachineId, Power, Revision, Timestamp},
     names::Slot,
     placement::{self, Candidate},
     record::{Incarnation, Record, Stage},
 };
 use tokio::time::sleep;
 use tracing::{info, warn};
-use vim25::{Error, ManagedObject, ManagedObjectReference, refs::HostSystemRef};
+use vim25::{
+    Error, ManagedObject, ManagedObjectReference,
+    refs::{HostSystemRef, VirtualMachineRef},
+};
 
 use super::{
     act::{Scene, Submitted, power_of},
     memory::Memory,
-    source::Found,
+    source::{Base, Found},
     view,
 };
 use crate::{
@@ -39,6 +42,8 @@ use crate::{
 
 /// How long an operation keeps its place before others, unless its VCenter says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(30);
+/// For how long what one group has found is found for others, too.
+const LATELY: Duration = Duration::from_secs(10);
 /// How often it is looked for operations that take very long.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -57,14 +62,19 @@ pub(crate) struct Works {
     is_refused: bool,
     /// How long an operation keeps its place before others.
     patience: Duration,
+    /// What groups have found a moment ago, by the names of datacenter, folder and template.
+    lately: HashMap<Names, (Instant, Base, VirtualMachineRef)>,
 }
+
+/// The names of a datacenter, a folder and a template, as a spec has them.
+type Names = [Option<String>; 3];
 
 /// What is known of a group. All of it may be lost.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub memory: Memory,
-    /// What the spec names, found in vCenter for this generation of it and this placement.
-    pub found: Option<(i64, Placement, Found)>,
+    /// What the spec names, found in vCenter for this revision of it and this placement.
+    pub found: Option<(Revision, Placement, Found)>,
     /// How often what the spec names was not found, for this generation of it.
     pub misses: (i64, u32),
     /// What its actions need to know, as of the last plan.
@@ -95,6 +105,7 @@ impl Default for Works {
             failing: Backoff::new(placement::AVOIDED),
             is_refused: false,
             patience: PATIENCE,
+            lately: HashMap::new(),
         }
     }
 }
@@ -102,6 +113,17 @@ impl Default for Works {
 impl Works {
     pub(crate) fn group(&mut self, uid: &str) -> &mut Group {
         self.groups.entry(uid.to_owned()).or_default()
+    }
+
+    /// What was found under these names a moment ago.
+    pub(crate) fn found_lately(&self, names: &Names) -> Option<(Base, VirtualMachineRef)> {
+        let (at, base, template) = self.lately.get(names)?;
+        (at.elapsed() < LATELY).then(|| (base.clone(), template.clone()))
+    }
+
+    pub(crate) fn note_found(&mut self, names: Names, base: Base, template: VirtualMachineRef) {
+        self.lately.retain(|_, (at, ..)| at.elapsed() < LATELY);
+        self.lately.insert(names, (Instant::now(), base, template));
     }
 
     /// Queues what a group's plan says, in place of what its last plan said.
@@ -386,6 +408,7 @@ impl Works {
         if matches!(step, NextStep::LookAgain | NextStep::AwaitUser(_)) {
             // What the spec names may have been moved or made anew.
             group.found = None;
+            self.lately.clear();
         }
         self.budget.finished(errand.ticket);
     }
