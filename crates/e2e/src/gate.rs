@@ -44,6 +44,8 @@ pub enum Fate {
     HeldAfter,
     /// It is answered with this status instead.
     Refused(u16),
+    /// A watch is told that it begins too long ago, and has to list anew; lists are refused. What goes meanwhile is told by nobody.
+    Expired,
 }
 
 /// A rule of a gate's, for as long as it isn't removed.
@@ -200,8 +202,11 @@ fn serve(state: &State, client: &TcpStream) -> io::Result<()> {
     let (head, body) = wire::read(client)?;
     let request = head[0].rsplit_once(' ').map_or("", |(request, _)| request).to_owned();
     let fate = state.fate(&request);
-    if let Some((_, Fate::Refused(status))) = fate {
-        return wire::refuse(client, status);
+    match fate {
+        Some((_, Fate::Refused(status))) => return wire::refuse(client, status),
+        Some((_, Fate::Expired)) if Requests::Watches.have(&request) => return wire::expire(client),
+        Some((_, Fate::Expired)) => return wire::refuse(client, 500),
+        _ => {}
     }
     if let Some((id, Fate::HeldBefore)) = fate {
         state.wait_for_the_end_of(id);

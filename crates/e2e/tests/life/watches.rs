@@ -96,12 +96,15 @@ fn what_was_told_holds_while_watches_fail_and_what_went_meanwhile_is_noticed(san
     the_log_names_what_fails_and_says_nothing_twice(&operator.log());
 }
 
-/// Has reads of these fail, and waits until each has.
+/// Has reads of these fail, and waits until each has: not only the watches, which would go on where they were, but also the lists that
+/// they begin anew with.
 fn fail(gate: &Gate, sandbox: &Sandbox, paths: &[&'static str]) -> Vec<GateRule> {
-    let failing: Vec<_> = paths.iter().map(|path| gate.rule(Requests::Reads(path), Fate::Refused(500), 0, 0)).collect();
+    let failing: Vec<_> = paths.iter().map(|path| gate.rule(Requests::Reads(path), Fate::Expired, 0, 0)).collect();
     gate.cut();
     eventually(sandbox, SOON, "all of them fail", || {
-        if failing.iter().all(|rule| !rule.met().is_empty()) { Ok(()) } else { Err("not yet".to_owned()) }
+        let met: Vec<_> = failing.iter().map(GateRule::met).collect();
+        let is_listed = |met: &Vec<String>| met.iter().any(|request| !request.contains("watch=true"));
+        if met.iter().all(is_listed) { Ok(()) } else { Err(format!("{met:?}")) }
     });
     failing
 }
