@@ -24,6 +24,7 @@ use tracing::{error, info};
 
 use crate::{
     connection::{BadEnvironment, Connection},
+    events,
     flags::{Flags, Serve},
     fleet::{self, DEFAULT, Fleet, Namespaces},
     group::{self, Context},
@@ -127,9 +128,13 @@ async fn run_with(
     });
     let (triggers, orders) = mpsc::unbounded_channel();
     let (namespaces, _watch) = Namespaces::follow(&kube, &loops, triggers.clone());
+    events::look_ahead({
+        let namespaces = Arc::clone(&namespaces);
+        move |namespace| namespaces.is_ending(namespace)
+    });
+    let shells = shell::run(kube.clone(), Arc::clone(&namespaces), metrics.clone(), told_to_stop.clone(), &loops);
     let fleet = Fleet::new(namespaces, claim.clone(), metrics.clone(), triggers, loops.clone());
     let (infos, writers) = Infos::new();
-    let shells = shell::run(kube.clone(), metrics.clone(), told_to_stop.clone(), &loops);
     let context = Arc::new(Context::new(kube, fleet, cluster.uid().unwrap_or_default(), infos, loops.clone()));
     let work = work(&context, environment.cloned(), orders, writers, metrics.clone(), told_to_stop.clone());
     let lead = async {
