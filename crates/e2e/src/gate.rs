@@ -33,17 +33,23 @@ pub enum Requests {
     Watches,
     /// Those that read, list or watch what is at paths that end so.
     Reads(&'static str),
+    /// Those that make something in a namespace, events too.
+    Creations(&'static str),
 }
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
+    /// It passes, and is only taken note of.
+    Noted,
     /// It waits for the rule to be taken away, and the API server has not seen it. If the client is gone by then, it never does.
     HeldBefore,
     /// The API server has done what it says, and only the answer waits.
     HeldAfter,
     /// It is answered with this status instead.
     Refused(u16),
+    /// A watch is told that it begins too long ago, and has to list anew; lists are refused. What goes meanwhile is told by nobody.
+    Expired,
 }
 
 /// A rule of a gate's, for as long as it isn't removed.
@@ -133,16 +139,37 @@ impl Gate {
     }
 }
 
+/// A request, as far as rules ask.
+#[derive(Debug)]
+struct Request {
+    /// Such as `PATCH /api/…`.
+    line: String,
+    /// Whether it is an apply of something that its sender has not seen yet.
+    makes_by_apply: bool,
+}
+
+impl Request {
+    fn of(head: &[String], body: &[u8]) -> Self {
+        let line = head[0].rsplit_once(' ').map_or("", |(request, _)| request).to_owned();
+        let is_apply = head[1..].iter().any(|header| header.to_ascii_lowercase().contains("application/apply-patch"));
+        let makes_by_apply = is_apply && !String::from_utf8_lossy(body).contains("\"resourceVersion\"");
+        Self { line, makes_by_apply }
+    }
+}
+
 impl Requests {
-    /// Whether a request such as `PATCH /api/…` is one of them.
-    fn have(self, request: &str) -> bool {
-        let (method, path) = request.split_once(' ').unwrap_or_default();
+    /// Whether a request is one of them.
+    fn have(self, request: &Request) -> bool {
+        let (method, path) = request.line.split_once(' ').unwrap_or_default();
         let is_write = matches!(method, "POST" | "PUT" | "PATCH" | "DELETE") && !path.contains("/events");
         match self {
             Self::Writes => is_write,
             Self::Finalizers => is_write && path.contains("/vmgroups/") && !path.contains("/status"),
             Self::Watches => method == "GET" && path.contains("watch=true"),
             Self::Reads(end) => method == "GET" && path.split('?').next().is_some_and(|path| path.ends_with(end)),
+            Self::Creations(namespace) => {
+                (method == "POST" || request.makes_by_apply) && path.contains(&format!("/namespaces/{namespace}/"))
+            }
         }
     }
 }
@@ -171,7 +198,7 @@ impl State {
     }
 
     /// What the rules say of a request, and which one does.
-    fn fate(&self, request: &str) -> Option<(usize, Fate)> {
+    fn fate(&self, request: &Request) -> Option<(usize, Fate)> {
         let mut inner = self.lock();
         let mut meant = inner.rules.iter_mut().filter(|rule| rule.requests.have(request));
         let rule = meant.find_map(|rule| {
@@ -181,7 +208,7 @@ impl State {
             }
             (rule.count == 0 || rule.met.len() < rule.count).then_some(rule)
         })?;
-        rule.met.push(request.to_owned());
+        rule.met.push(request.line.clone());
         Some((rule.id, rule.fate))
     }
 
@@ -198,10 +225,13 @@ fn serve(state: &State, client: &TcpStream) -> io::Result<()> {
         return Ok(());
     }
     let (head, body) = wire::read(client)?;
-    let request = head[0].rsplit_once(' ').map_or("", |(request, _)| request).to_owned();
+    let request = Request::of(&head, &body);
     let fate = state.fate(&request);
-    if let Some((_, Fate::Refused(status))) = fate {
-        return wire::refuse(client, status);
+    match fate {
+        Some((_, Fate::Refused(status))) => return wire::refuse(client, status),
+        Some((_, Fate::Expired)) if Requests::Watches.have(&request) => return wire::expire(client),
+        Some((_, Fate::Expired)) => return wire::refuse(client, 500),
+        _ => {}
     }
     if let Some((id, Fate::HeldBefore)) = fate {
         state.wait_for_the_end_of(id);

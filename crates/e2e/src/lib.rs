@@ -27,6 +27,7 @@ mod vcenter;
 pub use eventually::eventually;
 pub use gate::{Fate, Gate, GateRule, Requests};
 pub use group::{Group, SOON};
+pub use log::repeated;
 pub use node::Traces;
 pub use operator::{Operator, binary, built};
 pub use program::{Failure, Program};

@@ -3,7 +3,7 @@
 //! kube's own recorder counts all events of one reason and object as the same, whatever they say.
 
 use std::{
-    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -24,6 +24,16 @@ const MANAGER: &str = "drover";
 
 /// One for the whole operator: an object has so many events a minute, whoever tells them.
 static LIMITS: LazyLock<Mutex<EventLimits>> = LazyLock::new(Mutex::default);
+
+/// Whether a namespace is being deleted, as far as the operator knows. A command that a person runs doesn't.
+static IS_ENDING: OnceLock<Box<LookAhead>> = OnceLock::new();
+type LookAhead = dyn Fn(&str) -> bool + Send + Sync;
+
+/// Says where to ask whether a namespace is being deleted: nothing can be made in it, and who deletes it needs no events there.
+pub(crate) fn look_ahead(is_ending: impl Fn(&str) -> bool + Send + Sync + 'static) {
+    // An operator starts once.
+    let _ = IS_ENDING.set(Box::new(is_ending));
+}
 
 /// Tells what there is to tell of an object, or how much more of that there was in a minute. Nobody waits for it, and what can't be
 /// told now is told by the status too.
@@ -63,8 +73,11 @@ struct Regarding {
 }
 
 async fn write(events: &Api<Event>, regarding: &Regarding, news: &News) {
+    if IS_ENDING.get().is_some_and(|is_ending| is_ending(&regarding.namespace)) {
+        return;
+    }
     if let Err(error) = events.create(&PostParams::default(), &event(regarding, news)).await
-        // Who deletes a namespace needs no events in it.
+        // It is being deleted since a moment ago.
         && !is_namespace_leaving(&error)
     {
         let Regarding { name, namespace, .. } = regarding;

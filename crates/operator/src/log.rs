@@ -27,6 +27,10 @@ use tracing_subscriber::{
 /// How often it is looked whether a minute is over.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// How much is written unless `RUST_LOG` says otherwise. kube's own lines on requests that fail name no object: whoever has asked says
+/// what failed, and for which.
+const USUAL: &str = "info,kube=warn,kube_client::client::builder=off";
+
 /// What differs from one time to the next though the cause is the same. All other fields say what a line is about.
 const CHANGING: [&str; 5] = ["message", "error", "action", "fault", "task"];
 
@@ -38,7 +42,7 @@ impl Log {
     /// Begins to write to standard error, as much as `RUST_LOG` says.
     pub(crate) fn start() -> Self {
         let log = Self::default();
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube=warn"));
+        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(USUAL));
         let has_colours = env::var("NO_COLOR").map_or(true, |value| value.is_empty());
         let lines = Lines { log: log.clone(), format: format::format().with_ansi(has_colours) };
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).event_format(lines).init();

@@ -24,6 +24,7 @@ use tracing::{error, info};
 
 use crate::{
     connection::{BadEnvironment, Connection},
+    events,
     flags::{Flags, Serve},
     fleet::{self, DEFAULT, Fleet, Namespaces},
     group::{self, Context},
@@ -72,7 +73,7 @@ pub(crate) async fn run(flags: &Flags) -> Result<(), RunError> {
     let environment = Connection::of_environment(flags.insecure)?;
     let environment = environment.map(|it| it.client(Some(metrics.observer(DEFAULT)))).transpose();
     let environment = environment.map_err(BadEnvironment::from)?;
-    let outcome = run_with(flags, &metrics, &ready, environment.as_ref()).await;
+    let outcome = Box::pin(run_with(flags, &metrics, &ready, environment.as_ref())).await;
     // Whatever it came to: a session that nobody ends stays until vCenter tires of it.
     log_out(environment.as_ref()).await;
     outcome
@@ -129,9 +130,13 @@ async fn run_with(
     });
     let (triggers, orders) = mpsc::unbounded_channel();
     let (namespaces, _watch) = Namespaces::follow(&kube, &loops, claim.clone(), triggers.clone());
+    events::look_ahead({
+        let namespaces = Arc::clone(&namespaces);
+        move |namespace| namespaces.is_ending(namespace)
+    });
+    let shells = shell::run(kube.clone(), Arc::clone(&namespaces), metrics.clone(), told_to_stop.clone(), &loops);
     let fleet = Fleet::new(namespaces, claim.clone(), metrics.clone(), triggers, loops.clone());
     let (infos, writers) = Infos::new();
-    let shells = shell::run(kube.clone(), metrics.clone(), told_to_stop.clone(), &loops);
     let context = Arc::new(Context::new(kube, fleet, cluster.uid().unwrap_or_default(), infos, loops.clone()));
     let work = work(&context, environment.cloned(), orders, writers, metrics.clone(), told_to_stop.clone());
     let lead = async {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// How often an answer that takes its time, as a watch does, is looked at for whether anybody still waits for it.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -71,7 +71,19 @@ pub(super) fn hang_up(ends: &[TcpStream; 2]) {
 }
 
 /// Answers as the API server does when it refuses a request.
-pub(super) fn refuse(mut client: &TcpStream, status: u16) -> io::Result<()> {
+pub(super) fn refuse(client: &TcpStream, status: u16) -> io::Result<()> {
+    let (body, reason) = refusal(status);
+    answer(client, &format!("{status} {reason}"), &body.to_string())
+}
+
+/// Answers as the API server does when a watch begins with what it no longer has: the watch begins, and that is all it tells.
+pub(super) fn expire(client: &TcpStream) -> io::Result<()> {
+    let (status, _) = refusal(410);
+    answer(client, "200 OK", &format!("{}\n", json!({"type": "ERROR", "object": status})))
+}
+
+/// What the API server says of a request that it refuses, and its word for it.
+fn refusal(status: u16) -> (Value, &'static str) {
     let reason = match status {
         409 => "Conflict",
         410 => "Expired",
@@ -82,8 +94,10 @@ pub(super) fn refuse(mut client: &TcpStream, status: u16) -> io::Result<()> {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "refused by the test", "reason": reason, "code": status,
     });
-    let body = body.to_string();
-    let head =
-        format!("HTTP/1.1 {status} {reason}\r\nContent-Type: application/json\r\nConnection: close\r\nRetry-After: 1");
+    (body, reason)
+}
+
+fn answer(mut client: &TcpStream, status: &str, body: &str) -> io::Result<()> {
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\nRetry-After: 1");
     client.write_all(format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).as_bytes())
 }

@@ -3,6 +3,7 @@
 mod admitted;
 mod borders;
 mod fuzz;
+mod stored;
 mod tenant;
 
 use drover_e2e::Sandbox;

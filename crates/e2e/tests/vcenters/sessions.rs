@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_e2e::{SOON, eventually, vm_group};
+use drover_e2e::{Group, SOON, eventually, vm_group};
 use serde_json::{Value, json};
 
 use super::{Declared, sandbox};
@@ -109,12 +109,32 @@ fn machine(of: &Declared, group: &str) -> String {
 #[test]
 fn a_server_that_is_another_vcenter_than_before_is_not_taken_for_it() {
     let lab = Declared::connected("moved", &json!({}));
+    let group = Group::create(sandbox(), "moved", &json!({"replicas": 1, "vcenter": "moved"}));
+    let has = |replicas: u64| {
+        eventually(sandbox(), SOON, &format!("{replicas} run"), || {
+            let (status, there) = (group.status()?, lab.vcenter.machine_counts().powered_on);
+            let is_so = status["readyReplicas"] == replicas && there == replicas;
+            if is_so { Ok(()) } else { Err(format!("{there}, {status}")) }
+        });
+    };
+    has(1);
     let other = sandbox().own_vcenter();
+    let before = other.machines();
     other.control("PUT", "/password", &json!({"password": lab.vcenter.password})).unwrap();
     lab.patch(&json!({"server": other.host}));
     lab.says("Connected", "False", "AnotherVCenter", "is another vCenter");
+    group.patch(&json!({"replicas": 2})).unwrap();
+    group.says("PENDING", "is another vCenter");
+    // It has its time to do what it must not.
+    thread::sleep(Duration::from_secs(2));
+    for method in ["CloneVM_Task", "CreateFolder", "Destroy_Task"] {
+        assert_eq!(other.calls(method, "drover"), 0, "{method}");
+    }
+    assert_eq!((other.machines(), lab.vcenter.calls("CloneVM_Task", "drover")), (before, 1));
     lab.patch(&json!({"server": lab.vcenter.host}));
     lab.says("Connected", "True", "LoggedIn", "");
+    has(2);
+    group.delete();
 }
 
 #[test]

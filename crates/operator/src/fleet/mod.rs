@@ -151,11 +151,11 @@ impl Fleet {
     pub(crate) fn choose(&self, namespace: &str, named: Option<&str>) -> Result<Seat, NoVCenter> {
         let around = self.around(namespace)?;
         let known = self.known();
-        let names = around.names(named);
-        if names.spec.or(names.annotation).is_none() {
+        let said = around.names(named);
+        if said.spec.or(said.annotation).is_none() {
             known.roster.is_readable()?;
         }
-        let name = home::choose(&known.roster.candidates(&around), names)?.to_owned();
+        let name = home::choose(&known.roster.candidates(&around), said)?.to_owned();
         known.seat(&name)
     }
 

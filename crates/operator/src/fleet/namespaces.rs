@@ -73,6 +73,11 @@ impl Namespaces {
         self.index().all.get(namespace).cloned()
     }
 
+    /// Whether a namespace is being deleted, as far as is known. Nothing can be made in it any more.
+    pub(crate) fn is_ending(&self, namespace: &str) -> bool {
+        self.around(namespace).is_some_and(|around| around.is_ending())
+    }
+
     /// Whether all that there were at first have been read.
     pub(super) fn are_read(&self) -> bool {
         self.index().is_filled

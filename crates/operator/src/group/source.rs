@@ -337,8 +337,7 @@ pub(super) async fn hosts(
 ) -> Result<Hosts, Unusable> {
     let mut named = Vec::new();
     // One that is named twice is looked for once.
-    let names: BTreeSet<_> = spec.placement.hosts.iter().collect();
-    for name in names {
+    for name in spec.placement.hosts.iter().collect::<BTreeSet<_>>() {
         let host = live.inventory.find(below, name).await;
         named.push((host.map_err(|error| Unusable::Lookup("placement.hosts", error))?, name.clone()));
     }

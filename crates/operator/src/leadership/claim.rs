@@ -44,6 +44,14 @@ impl Claim {
         Self(None)
     }
 
+    /// One that holds until the test ends it.
+    #[cfg(test)]
+    pub(crate) fn until_ended() -> (Self, impl FnOnce()) {
+        let (keeper, term) = watch::channel(Term::Until(Instant::now() + std::time::Duration::from_hours(1)));
+        let end = move || keeper.send_replace(Term::Over(Loss::Lapsed));
+        (Self::on(term), move || drop(end()))
+    }
+
     pub(super) fn on(term: watch::Receiver<Term>) -> Self {
         Self(Some(term))
     }

@@ -39,15 +39,21 @@ pub(super) struct Outcome {
     pub has_changed: bool,
 }
 
-/// Takes the steps of a plan, one after the other. What is seen of the Deployment becomes what it is then.
+/// Takes the steps of a plan, one after the other. What is seen of the Deployment becomes what it is then. Nothing is made in a namespace
+/// that `is_ending`.
 pub(super) async fn act(
     kube: &Client,
     shell: &MyOwnShell,
     plan: &Plan,
     seen: &mut Seen,
+    is_ending: impl Fn() -> bool,
 ) -> Result<Outcome, kube::Error> {
     let mut outcome = Outcome::default();
     for step in &plan.steps {
+        if makes_something(step) && is_ending() {
+            outcome.is_namespace_leaving = true;
+            break;
+        }
         if let Err(error) = take(kube, shell, step, seen, &mut outcome).await {
             match &error {
                 error if is_namespace_leaving(error) => outcome.is_namespace_leaving = true,
@@ -166,6 +172,10 @@ where
     api.patch(&text(&manifest["metadata"]["name"]), &params, &Patch::Apply(manifest)).await
 }
 
+fn makes_something(step: &Step) -> bool {
+    matches!(step, Step::Apply(manifest) if !is_there(manifest))
+}
+
 fn is_there(manifest: &Value) -> bool {
     !manifest["metadata"]["resourceVersion"].is_null()
 }
@@ -230,5 +240,47 @@ fn refusal(status: &Status) -> Option<Trouble> {
         400 | 422 => Some(Trouble::Invalid(status.message.clone())),
         403 => Some(Trouble::Refused(status.message.clone())),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use drover_api::MyOwnShellSpec;
+    use kube::client::Body;
+    use tower::{BoxError, service_fn};
+
+    use super::*;
+
+    /// A client whose API server is away, and counts who asks it.
+    fn away(asked: &'static AtomicUsize) -> Client {
+        let answer = move |_: http::Request<Body>| async move {
+            asked.fetch_add(1, Ordering::Relaxed);
+            Err::<http::Response<Body>, BoxError>("it is away".into())
+        };
+        Client::new(service_fn(answer), "team")
+    }
+
+    #[tokio::test]
+    async fn in_a_namespace_that_is_being_deleted_nothing_is_made_and_the_rest_is_done() {
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        let kube = away(&ASKED);
+        let shell = MyOwnShell::new("shell", MyOwnShellSpec::default());
+        let mut file =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "file", "namespace": "team"}});
+        let plan = |step| Plan { steps: vec![step], ..Plan::default() };
+
+        let new = plan(Step::Apply(file.clone()));
+        let outcome = act(&kube, &shell, &new, &mut Seen::default(), || true).await.unwrap();
+        assert!(outcome.is_namespace_leaving);
+        assert_eq!(ASKED.load(Ordering::Relaxed), 0);
+        assert!(act(&kube, &shell, &new, &mut Seen::default(), || false).await.is_err());
+
+        file["metadata"]["resourceVersion"] = json!("7");
+        for (asked, step) in (2..).zip([Step::Apply(file), Step::LetGo]) {
+            assert!(act(&kube, &shell, &plan(step), &mut Seen::default(), || true).await.is_err());
+            assert_eq!(ASKED.load(Ordering::Relaxed), asked);
+        }
     }
 }

@@ -19,7 +19,7 @@ use drover_core::{
 use kube::{Client, runtime::controller::Action as Requeue};
 use tokio::time::timeout;
 
-use crate::{events, metrics::Metrics};
+use crate::{events, fleet::Namespaces, metrics::Metrics};
 use act::act;
 use members::Members;
 use observe::{keep_former_hosts, observe};
@@ -38,6 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What every reconcile needs.
 struct Context {
     kube: Client,
+    /// Those that there are: nothing is made in one that is being deleted.
+    namespaces: Arc<Namespaces>,
     members: Arc<Members>,
     pace: Pace,
     metrics: Metrics,
@@ -68,7 +70,8 @@ async fn advance(shell: &MyOwnShell, context: &Context) -> Result<Requeue, Error
     keep_former_hosts(&context.kube, &mut desired).await?;
     let mut seen = observe(&context.kube, &desired, machines).await?;
     let mut plan = plan(&desired, &seen, &context.domain, Timestamp::now());
-    let outcome = act(&context.kube, shell, &plan, &mut seen).await?;
+    let is_ending = || context.namespaces.is_ending(&desired.namespace);
+    let outcome = act(&context.kube, shell, &plan, &mut seen, is_ending).await?;
     if outcome.is_stale {
         return Ok(Requeue::requeue(MOMENT));
     }

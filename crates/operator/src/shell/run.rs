@@ -33,6 +33,7 @@ use super::{
     report::Pace,
 };
 use crate::{
+    fleet::Namespaces,
     guard::Guarded,
     loops::Loops,
     metrics::{Metrics, Outcome},
@@ -45,6 +46,7 @@ const TOGETHER: Duration = Duration::from_millis(50);
 /// Keeps all MyOwnShells as they are declared, until told to stop.
 pub(crate) async fn run(
     kube: Client,
+    namespaces: Arc<Namespaces>,
     metrics: Metrics,
     told_to_stop: impl Future<Output = ()> + Clone + Send + Sync + 'static,
     loops: &Loops,
@@ -53,6 +55,7 @@ pub(crate) async fn run(
     let changed = Arc::clone(&members).follow(&kube);
     let context = Arc::new(Context {
         kube: kube.clone(),
+        namespaces,
         members,
         pace: Pace::default(),
         metrics,

@@ -3,6 +3,9 @@
 //! Three things have to be so at the moment of a call: everything that is watched has been told whole, the server is the vCenter that
 //! it always was, and this operator has the claim. A [`Token`] proves the three.
 
+#[cfg(test)]
+mod tests;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use drover_core::{group::Timestamp, reasons::Reason};
