@@ -125,8 +125,8 @@ async fn what_is_in_the_way_is_said_since_when_and_a_moment_is_worth_no_word() {
     let session = live.client.session().await.unwrap();
     let later = |seconds: u64| now() + Duration::from_secs(seconds);
     let mut sight = Sight::new(now());
-    for watch in watches {
-        sight.watch(watch);
+    for watch in &watches {
+        sight.watch(*watch);
     }
     assert_eq!(sight.away(later(4)), None);
     assert_eq!(sight.away(later(5)).unwrap().reason, Reason::NotReadYet);
