@@ -3,7 +3,7 @@
 use std::{sync::OnceLock, time::Duration};
 
 use drover_e2e::{Group, Operator, SOON, Sandbox, VCenter, eventually};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// One operator for both tests, each of which has a vCenter of its own, in which clones take long.
 fn sandbox() -> &'static Sandbox {
@@ -67,6 +67,6 @@ fn a_group_whose_finalizer_is_stripped_is_forgotten_with_all_that_it_waits_for()
     eventually(sandbox(), SOON, "nothing waits in the vCenter", || {
         let path = "/apis/vm.codeconnect.vmworld.com/v1alpha1/vcenters/narrow";
         let status = sandbox().get(path).map_err(|failure| failure.to_string())?["status"].clone();
-        if status["queued"] == Value::from(0) { Ok(()) } else { Err(status.to_string()) }
+        if status["queued"] == 0 { Ok(()) } else { Err(status.to_string()) }
     });
 }

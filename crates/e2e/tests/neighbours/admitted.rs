@@ -30,7 +30,9 @@ fn loosen(schema: &mut Value) {
 /// Definitions as an older version had them.
 pub(crate) fn loosened(definitions: &[Value]) -> Vec<Value> {
     let mut before = definitions.to_vec();
-    before.iter_mut().for_each(|definition| loosen(&mut definition["spec"]["versions"][0]["schema"]));
+    for definition in &mut before {
+        loosen(&mut definition["spec"]["versions"][0]["schema"]);
+    }
     before
 }
 

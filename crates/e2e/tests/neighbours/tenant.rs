@@ -222,9 +222,14 @@ fn befall(world: &World<'_>) {
     world.happens("the API server answers nobody for a while");
     world.up.set(false);
     let servers = process::of_program(sandbox.dir(), "kube-apiserver");
-    servers.iter().for_each(|pid| process::signal(*pid, "STOP"));
+    let tell = |signal: &str| {
+        for pid in &servers {
+            process::signal(*pid, signal);
+        }
+    };
+    tell("STOP");
     thread::sleep(Duration::from_secs(5));
-    servers.iter().for_each(|pid| process::signal(*pid, "CONT"));
+    tell("CONT");
     world.up.set(true);
     pause();
 
