@@ -178,7 +178,7 @@ async fn work(
 ) -> Result<(), RunError> {
     let (vcenters, vcenter_writer) = Shelf::new();
     let (others, _running) = info::start(context, writers, orders);
-    context.fleet.muster(&context.kube, environment).await.map_err(RunError::Kubernetes)?;
+    context.fleet.muster(&context.kube, environment).await;
     let _running = fleet::start(context, &vcenters, vcenter_writer, others.vcenters);
     metrics.at_scrape({
         let context = Arc::clone(context);

@@ -57,6 +57,7 @@ fn a_machine_that_takes_the_hardware_in_no_state_runs_on_with_what_it_has_until_
     let group = Group::create(sandbox, "too-much", &json!({"shutdown": {"graceSeconds": 0}}));
     let machines = group.runs_with(2);
     vcenter.rule(&json!({"method": "ReconfigVM_Task", "client": "drover", "taskFault": {"type": "InvalidVmConfig"}}));
+    vcenter.forget_calls();
     group.patch(&json!({"cpu": 2})).unwrap();
     group.says("ERROR", "reconfiguring");
     eventually(sandbox, SOON, "both were refused, and run", || {

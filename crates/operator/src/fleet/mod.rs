@@ -19,14 +19,16 @@ use drover_core::home::{self, Home, NoVCenter, Recorded};
 use futures::future;
 use kube::{Api, Client, ResourceExt};
 use tokio::{sync::mpsc, time::timeout};
+use tracing::warn;
 
 use crate::{
     connection::Connection,
     group::is_kept_of,
-    guard,
+    guard::{self, Unreadable},
     leadership::Claim,
     loops::Loops,
     metrics::Metrics,
+    shelf::backoff,
     vcenter::{Live, Login, Trigger},
 };
 use keep::Keeping;
@@ -94,13 +96,13 @@ impl Fleet {
 
     /// Takes up all the vCenters that there are, before anybody asks for one: that which the environment names, and those that
     /// are declared.
-    pub(crate) async fn muster(&self, kube: &Client, environment: Option<vim25::Client>) -> Result<(), kube::Error> {
+    pub(crate) async fn muster(&self, kube: &Client, environment: Option<vim25::Client>) {
         // Whom a vCenter serves is a matter of namespaces. Should their watch never begin, this is not the place to say so.
         let began = Instant::now();
         while !self.namespaces.are_read() && began.elapsed() < PATIENCE {
             tokio::time::sleep(MOMENT).await;
         }
-        let (declared, unreadable) = guard::list::<VCenter>(Api::all(kube.clone())).await?;
+        let (declared, unreadable) = declared(kube).await;
         {
             let mut known = self.known();
             for vcenter in &declared {
@@ -125,7 +127,6 @@ impl Fleet {
             }
         }
         self.is_mustered.store(true, Ordering::Release);
-        Ok(())
     }
 
     /// Whether all vCenters have been taken up that there are at the start. Before, that there is none says nothing.
@@ -261,6 +262,18 @@ impl Known {
 /// Ends a session for good, if vCenter does so soon: there is no other after it.
 pub(crate) async fn close(client: &vim25::Client) {
     let _ = timeout(FAREWELL, client.close()).await;
+}
+
+/// The VCenters that there are. An API server that is away is waited for.
+async fn declared(kube: &Client) -> (Vec<VCenter>, Vec<Unreadable>) {
+    let mut pauses = backoff();
+    loop {
+        match guard::list(Api::all(kube.clone())).await {
+            Ok(found) => return found,
+            Err(error) => warn!(%error, "the VCenters can't be read"),
+        }
+        tokio::time::sleep(pauses.next().unwrap_or(PATIENCE)).await;
+    }
 }
 
 /// Ends a session, if vCenter does so soon.
