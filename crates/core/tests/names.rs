@@ -54,6 +54,12 @@ fn namespaces() -> impl Strategy<Value = String> {
     string_regex("[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?").unwrap()
 }
 
+/// A name that is another's but for its tail.
+fn with_tail(name: &str, cut: usize, tail: &str, longest: usize) -> String {
+    let kept = name.len().saturating_sub(cut).min(longest - tail.len());
+    format!("{}{tail}", &name[..kept])
+}
+
 /// What hosts may be called: anything, and much that looks alike.
 fn host_sets() -> impl Strategy<Value = BTreeSet<String>> {
     let alike = string_regex("[aA1][._:-]{0,2}[bB2][._:-]{0,2}(-lab)?").unwrap();
@@ -87,12 +93,16 @@ proptest! {
     }
 
     #[test]
-    fn groups_have_folders_of_their_own(
-        first in (namespaces(), object_names()),
-        second in (namespaces(), object_names()),
+    fn groups_whose_names_differ_in_their_tails_have_folders_of_their_own(
+        (namespace, name) in (namespaces(), object_names()),
+        (cut, tail) in (0_usize..6, "[a-z0-9]{1,6}"),
     ) {
-        prop_assume!(first != second);
-        prop_assert_ne!(names::folder(&first.0, &first.1), names::folder(&second.0, &second.1));
+        let folder = names::folder(&namespace, &name);
+        let (other_namespace, other_name) = (with_tail(&namespace, cut, &tail, 63), with_tail(&name, cut, &tail, 253));
+        prop_assume!(other_namespace != namespace && other_name != name);
+        prop_assert_ne!(&names::folder(&namespace, &other_name), &folder);
+        prop_assert_ne!(&names::folder(&other_namespace, &name), &folder);
+        prop_assert_ne!(&names::folder(&other_namespace, &other_name), &folder);
     }
 
     #[test]

@@ -24,10 +24,15 @@ where
     }
 }
 
-/// A status as JSON, as much of it as its kind takes.
-pub(crate) fn value(status: &(impl Serialize + ?Sized)) -> Value {
+/// A status as it stands there, in bounds or not: an older definition may have let in what is written over now.
+pub(crate) fn standing(status: &(impl Serialize + ?Sized)) -> Value {
     // Statuses have text for keys and plain numbers, so this can't fail.
-    bounds::fit(serde_json::to_value(status).unwrap_or_default())
+    serde_json::to_value(status).unwrap_or_default()
+}
+
+/// A status as it is to be written, as much of it as its kind takes.
+pub(crate) fn value(status: &(impl Serialize + ?Sized)) -> Value {
+    bounds::fit(standing(status))
 }
 
 /// The merge patch that turns one status into another. What is gone is null.
@@ -45,6 +50,13 @@ pub(crate) fn difference(before: &Value, after: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_there_out_of_bounds_is_written_over() {
+        let (stands, wanted) = (json!({"queued": -1, "text": "x".repeat(40_000)}), json!({"queued": 0, "text": "x"}));
+        assert_eq!(difference(&standing(&stands), &value(&wanted)), wanted);
+        assert_eq!(value(&stands)["queued"], 0);
+    }
 
     #[test]
     fn a_difference_says_what_is_new_what_changed_and_what_is_gone() {

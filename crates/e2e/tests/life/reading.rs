@@ -82,6 +82,8 @@ fn what_cant_be_read_is_told_of_and_hurts_nobody() {
     neighbour.patch(&json!({"replicas": 3})).unwrap();
     neighbour.runs_with(3);
     spoilt.are_back(&machines);
+    // What is said of an object in no namespace is there.
+    is_told(&sandbox, &sandbox.existing_namespace("default"), "VCenter", "spec.limits.operations: ");
     commands_pass_it_over(&sandbox);
     nobody_settles_while_a_vcenter_that_may_be_theirs_cant_be_read(&sandbox, &theirs);
 

@@ -29,15 +29,20 @@ fn what_an_older_definition_let_in_hurts_no_neighbour_at_any_start() {
     let neighbour = Group::create(&sandbox, "neighbour", &json!({"replicas": 1}));
     install(&sandbox, &loosened(&today));
     let stored = Stored::store(&sandbox);
-    for replicas in [2, 3] {
+    let starts = |replicas: usize| {
         let _operator = Operator::start(&sandbox, sandbox.vcenter()).unwrap();
         neighbour.runs_with(replicas - 1);
         neighbour.patch(&json!({"replicas": replicas})).unwrap();
         neighbour.runs_with(replicas);
         stored.is_told_or_runs();
-        // The first start is that of an operator which is newer than its definitions.
-        install(&sandbox, &today);
-    }
+    };
+    stored.has_odd_statuses();
+    // An operator that is newer than its definitions.
+    starts(2);
+    stored.has_odd_statuses();
+    install(&sandbox, &today);
+    stored.is_bounded();
+    starts(3);
 }
 
 impl<'a> Stored<'a> {
@@ -55,9 +60,18 @@ impl<'a> Stored<'a> {
         let nobody_else = json!({"matchLabels": {"kubernetes.io/metadata.name": "greedy"}});
         own.declare(sandbox, "greedy", &json!({"limits": {"operations": 100_000}, "namespaces": nobody_else}));
         let infos = sandbox.namespace("infos");
-        let info = |kind: &str, spec: Value| json!({"apiVersion": "topology.corinternal.com/v1", "kind": kind, "metadata": {"name": "long"}, "spec": spec});
-        create(sandbox, &infos, &info("HostInfo", json!({"hostname": "h".repeat(2000)})));
-        create(sandbox, &infos, &info("VMInfo", json!({"nodename": "n".repeat(2000)})));
+        let host = sandbox.vcenter().govc(&["find", "/", "-type", "h"]).unwrap();
+        let host = host.lines().next().unwrap_or_default();
+        for (kind, name, spec) in [
+            ("HostInfo", "long", json!({"hostname": "h".repeat(2000)})),
+            ("HostInfo", "host", json!({"hostname": host})),
+            ("VMInfo", "long", json!({"nodename": "n".repeat(2000)})),
+        ] {
+            let metadata = json!({"name": name});
+            let info =
+                json!({"apiVersion": "topology.corinternal.com/v1", "kind": kind, "metadata": metadata, "spec": spec});
+            create(sandbox, &infos, &info);
+        }
         let shell = Shell { namespace: sandbox.namespace("shell"), sandbox };
         eventually(sandbox, SOON, "the MyOwnShell is let in", || {
             shell.apply(&json!({"size": 20_000})).map_err(|failure| failure.to_string())
@@ -73,16 +87,33 @@ impl<'a> Stored<'a> {
             infos,
         };
         assert!(stored.null.get().unwrap()["spec"]["update"]["maxSurge"].is_null(), "null is stored");
-        stored.dances();
         stored
     }
 
-    /// Gives a group a status with a phase that nobody knows.
-    fn dances(&self) {
-        let mut group = self.dancing.get().unwrap();
-        group["status"] = json!({"phase": "DANCING"});
-        let written = self.dancing.namespace.replace_status(&group).unwrap_or_else(|failure| panic!("{failure}"));
-        assert_eq!(written["status"]["phase"], "DANCING");
+    /// Gives objects statuses that no definition of today lets in: a phase that nobody knows, and numbers below 0.
+    fn has_odd_statuses(&self) {
+        let odd = |namespace: &Namespace, kind: &str, name: &str, odd: &[(&str, Value)]| {
+            eventually(self.sandbox, SOON, &format!("{kind} {name} has an odd status"), || {
+                let mut object = namespace.get(kind, name).map_err(|failure| failure.to_string())?;
+                odd.iter().for_each(|(field, value)| object["status"][field] = value.clone());
+                namespace.replace_status(&object).map_err(|failure| failure.to_string())
+            });
+        };
+        let dancing = [("phase", json!("DANCING")), ("readyReplicas", json!(-1))];
+        odd(&self.dancing.namespace, "vmgroup", "dancing", &dancing);
+        odd(&self.infos, "hostinfo", "host", &[("freeCPU", json!(-5)), ("freeMem", json!(i64::MAX))]);
+        odd(&self.infos, "vcenter", "greedy", &[("queued", json!(-1)), ("machines", json!(-7))]);
+    }
+
+    /// Waits until the definitions of today are in force.
+    fn is_bounded(&self) {
+        eventually(self.sandbox, SOON, "the definitions have bounds", || {
+            let worse = json!({"spec": {"update": {"maxSurge": 4_000_000_000_u32}}});
+            match self.surge.namespace.patch("vg", "surge?dryRun=All", &worse) {
+                Err(refused) if refused.stderr.contains("spec.update.maxSurge") => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        });
     }
 
     fn is_told_or_runs(&self) {
@@ -99,6 +130,18 @@ impl<'a> Stored<'a> {
             let status = self.greedy.status()?;
             let is_so = status["vcenter"] == "greedy" && status["readyReplicas"] == 1;
             if is_so { Ok(()) } else { Err(status.to_string()) }
+        });
+        self.has_figures("hostinfo", "host", &["freeCPU", "freeMem"]);
+        self.has_figures("vcenter", "greedy", &["queued", "machines"]);
+    }
+
+    /// Waits until figures are what they can be.
+    #[track_caller]
+    fn has_figures(&self, kind: &str, name: &str, fields: &[&str]) {
+        eventually(self.sandbox, SOON, &format!("{kind} {name} has {fields:?}"), || {
+            let status = self.infos.get(kind, name).map_err(|failure| failure.to_string())?["status"].clone();
+            let is_sound = |field: &&str| status[field].as_i64().is_some_and(|number| (0..1 << 53).contains(&number));
+            if fields.iter().all(is_sound) { Ok(()) } else { Err(status.to_string()) }
         });
     }
 

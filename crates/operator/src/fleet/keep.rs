@@ -184,8 +184,8 @@ fn limits(declared: DeclaredLimits) -> (Limits, Duration) {
         operations: or(declared.operations, 640, usual.operations),
         clones_per_host: or(declared.clones_per_host, 64, usual.clones_per_host),
     };
-    let patience = declared.operation_seconds.map(|seconds| Duration::from_secs(seconds.into()));
-    (limits, patience.unwrap_or(group::PATIENCE))
+    let seconds = declared.operation_seconds.filter(|seconds| *seconds > 0).map(|seconds| seconds.min(86400));
+    (limits, seconds.map_or(group::PATIENCE, |seconds| Duration::from_secs(seconds.into())))
 }
 
 impl Fleet {
@@ -316,4 +316,26 @@ fn connection(vcenter: &VCenter, seen: Seen) -> Result<Connection, BadDeclaratio
     let SecretReference { namespace, name } = &vcenter.spec.credentials_secret_ref;
     let secret = seen.map_err(|error| BadDeclaration::Unreadable(format!("{namespace}/{name}"), error))?;
     Connection::declared(&vcenter.spec, secret.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_what_a_vcenter_bears_whatever_an_older_definition_let_in() {
+        let declared = |number| DeclaredLimits {
+            operations: Some(number),
+            clones_per_host: Some(number),
+            operation_seconds: Some(number),
+        };
+        let read = |number| {
+            let (limits, patience) = limits(declared(number));
+            (limits.operations.get(), limits.clones_per_host.get(), patience)
+        };
+        let usual = Limits::default();
+        assert_eq!(read(0), (usual.operations.get(), usual.clones_per_host.get(), group::PATIENCE));
+        assert_eq!(read(7), (7, 7, Duration::from_secs(7)));
+        assert_eq!(read(u32::MAX), (640, 64, Duration::from_hours(24)));
+    }
 }

@@ -29,7 +29,7 @@ pub(super) async fn write(
     let mut after = status(&before, vcenter.metadata.generation, outlook).await;
     after.conditions.extend(published(&before, vcenter.metadata.generation, publication));
     // As they are written: vCenter's times are finer than what the API server keeps of them, and would always differ.
-    let (written, wanted) = (status::value(&before), status::value(&after));
+    let (written, wanted) = (status::standing(&before), status::value(&after));
     if written == wanted {
         return Ok(());
     }

@@ -66,7 +66,7 @@ pub(super) fn invalid(group: &VmGroup, invalid: &Invalid) -> VmGroupStatus {
 /// Writes what differs from what stands there.
 pub(super) async fn write(groups: &Api<VmGroup>, group: &VmGroup, status: VmGroupStatus) -> Result<(), Error> {
     let before = group.status.clone().unwrap_or_default();
-    let patch = status::difference(&status::value(&before), &status::value(&status));
+    let patch = status::difference(&status::standing(&before), &status::value(&status));
     if patch.as_object().is_some_and(|patch| !patch.is_empty()) {
         status::write(groups, group, patch).await?;
     }

@@ -22,7 +22,7 @@ use crate::{
     events,
     group::Context,
     shelf::Error,
-    status::{self, difference, value},
+    status::{self, difference, standing, value},
     vcenter::{Away, mirror::Mirror},
 };
 
@@ -121,7 +121,7 @@ where
     if context.infos.is_outdated(info) {
         return Ok(Requeue::requeue(MOMENT));
     }
-    let before = before.map_or(Value::Null, value);
+    let before = before.map_or(Value::Null, standing);
     let draft = Draft::new(before, sight, info.meta().generation, now);
     let when = match draft.when(now) {
         When::Now if !draft.facts_differ() => context.infos.ask_turn(vcenter.as_deref(), info),

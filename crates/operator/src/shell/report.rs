@@ -9,7 +9,7 @@ use std::{
 use drover_api::{MyOwnShell, MyOwnShellStatus};
 use kube::{Api, Client, ResourceExt};
 
-use crate::status::{self, difference, value};
+use crate::status::{self, difference, standing, value};
 
 /// A status is written at most this often, unless it becomes or ceases to be as declared.
 const BETWEEN_WRITES: Duration = Duration::from_secs(1);
@@ -45,6 +45,6 @@ fn states(status: &MyOwnShellStatus) -> Vec<&str> {
 /// Writes a status.
 pub(super) async fn write(kube: &Client, shell: &MyOwnShell, status: &MyOwnShellStatus) -> Result<(), kube::Error> {
     let shells: Api<MyOwnShell> = Api::namespaced(kube.clone(), &shell.namespace().unwrap_or_default());
-    let patch = difference(&value(&shell.status), &value(status));
+    let patch = difference(&standing(&shell.status), &value(status));
     status::write(&shells, shell, patch).await.map(drop)
 }
