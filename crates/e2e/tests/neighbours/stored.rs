@@ -95,7 +95,9 @@ impl<'a> Stored<'a> {
         let odd = |namespace: &Namespace, kind: &str, name: &str, odd: &[(&str, Value)]| {
             eventually(self.sandbox, SOON, &format!("{kind} {name} has an odd status"), || {
                 let mut object = namespace.get(kind, name).map_err(|failure| failure.to_string())?;
-                odd.iter().for_each(|(field, value)| object["status"][field] = value.clone());
+                for (field, value) in odd {
+                    object["status"][field] = value.clone();
+                }
                 namespace.replace_status(&object).map_err(|failure| failure.to_string())
             });
         };
