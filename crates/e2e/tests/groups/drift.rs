@@ -44,7 +44,6 @@ fn thirty_machines_that_are_powered_off_at_once_are_a_few_events_and_not_thirty(
     group.vcenter().govc(&[&["vm.power", "-off", "-force"], &paths[..]].concat()).unwrap();
     group.recovers_to(30, "runtime.powerState", "poweredOn");
     group.tells("Drift", "is powered off: putting it right");
-    group.tells("Drift", "more VMs were changed in vCenter");
     let shown =
         group.namespace.kubectl(&["get", "events", "--no-headers", "--field-selector=involvedObject.kind=VmGroup"]);
     let shown = shown.unwrap();

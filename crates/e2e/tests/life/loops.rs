@@ -18,12 +18,14 @@ fn a_loop_that_panics_ends_the_operator_and_the_next_one_goes_on() {
     a_plan_that_panics_stalls_its_group_and_no_other(&sandbox);
     let group = Group::create(&sandbox, "panics", &json!({"replicas": 1}));
     for (replicas, name) in (2..).zip(LOOPS) {
+        // Those that are killed can't end theirs.
+        let sessions = sandbox.vcenter().sessions();
         let mut operator = Operator::start(&sandbox, sandbox.vcenter()).unwrap();
         operator.try_out(&sandbox, "panic", name);
         assert!(!operator.succeeds_within(SOON), "{name}");
         let log = operator.log();
         assert!(log.contains("Drover has a bug: at ") && log.contains("the operator ends"), "{name}: {log}");
-        assert_eq!(sandbox.vcenter().sessions(), 0, "{name}: its session is ended with it");
+        assert_eq!(sandbox.vcenter().sessions(), sessions, "{name}: its session is ended with it");
         group.patch(&json!({"replicas": replicas})).unwrap();
         let _next = Operator::start(&sandbox, sandbox.vcenter()).unwrap();
         group.runs_with(replicas);
