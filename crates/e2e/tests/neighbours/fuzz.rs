@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// What the operator may hold of memory beside its code, in bytes. A release has less than 20 MB of code, and 60 MB are promised.
-pub(crate) const MEMORY: u64 = 40_000_000;
+const MEMORY: u64 = 40_000_000;
 /// All borders are tried in so many slices. `make test` tries one of them, `make soak` all.
 const SLICES: u64 = 10;
 /// So many write at once.
