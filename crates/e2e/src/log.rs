@@ -62,17 +62,19 @@ pub fn repeated(log: &str) -> Vec<String> {
 const MINUTE: u32 = 60;
 const DAY: u32 = 24 * 60 * MINUTE;
 
-/// The second of the day at which a line of a log was written, and what it says.
+/// The second of the day at which a line of a log was written, and what it says. None: it only says how often another came.
 fn dated(line: &str) -> Option<(u32, String)> {
     let (date, what) = line.split_once(' ')?;
     let (_, time) = date.split_once('T')?;
     let second = time.get(..8)?.split(':').try_fold(0, |sum, part| Some(60 * sum + part.parse::<u32>().ok()?))?;
     let what = what.trim();
+    // How often a line came is said with its last time, which is not when that is said.
+    if what.ends_with("in the last minute)") {
+        return None;
+    }
     if what.starts_with("INFO") {
         return Some((second, what.to_owned()));
     }
-    // How often it came is said of it where it comes again.
-    let what = what.rsplit_once(" (").filter(|(_, rest)| rest.ends_with("in the last minute)")).map_or(what, |it| it.0);
     let has_number = |word: &&str| word.contains(|letter: char| letter.is_ascii_digit());
     Some((second, what.split_whitespace().filter(|word| !has_number(word)).collect::<Vec<_>>().join(" ")))
 }
@@ -86,7 +88,7 @@ mod tests {
         let log = "2026-01-01T23:59:30.1Z  WARN drover: it failed of=\"a\" error=after 3 s\n\
                    2026-01-01T23:59:31.1Z  WARN drover: it failed of=\"b\" error=after 3 s\n\
                    2026-01-02T00:00:29.1Z  WARN drover: it failed of=\"b\" error=after 4 s\n\
-                   2026-01-02T00:00:31.1Z  WARN drover: it failed of=\"a\" error=after 5 s (7 more times in the last minute)\n\
+                   2026-01-02T00:00:29.1Z  WARN drover: it failed of=\"a\" error=after 5 s (7 more times in the last minute)\n\
                    2026-01-02T00:00:32.1Z  INFO drover: begun task=1\n\
                    2026-01-02T00:00:32.1Z  INFO drover: begun task=2\n";
         let repeated = repeated(log);

@@ -1,6 +1,6 @@
 //! Objects that can't be read: admitted under another schema, or written by others.
 
-use drover_e2e::{Group, Namespace, Operator, SOON, Sandbox, VCenter, binary, eventually, vm_group};
+use drover_e2e::{Group, Namespace, Operator, SOON, Sandbox, VCenter, binary, eventually, repeated, vm_group};
 use serde_json::{Value, json};
 
 const KINDS: [&str; 5] = [
@@ -10,6 +10,10 @@ const KINDS: [&str; 5] = [
     "hostinfoes.topology.corinternal.com",
     "myownshells.my-first-operator.jgato.io",
 ];
+
+/// How many events an object has in a minute at most, and how often one is changed that has more.
+const MOST_EVENTS: usize = 20;
+const CHANGES: usize = 30;
 
 /// Has the API server admit anything, as kinds do that somebody has edited.
 fn admit_anything(sandbox: &Sandbox) {
@@ -78,9 +82,12 @@ fn what_cant_be_read_is_told_of_and_hurts_nobody() {
             "limits": {"operations": "all"},
         }),
     );
-    let _operator = Operator::start(&sandbox, sandbox.vcenter()).unwrap();
+    let operator = Operator::start(&sandbox, sandbox.vcenter()).unwrap();
     neighbour.patch(&json!({"replicas": 3})).unwrap();
     neighbour.runs_with(3);
+    for number in 0..CHANGES {
+        team.patch("vg", "none", &json!({"spec": {"cpu": format!("many-{number}")}})).unwrap();
+    }
     spoilt.are_back(&machines);
     // What is said of an object in no namespace is there.
     is_told(&sandbox, &sandbox.existing_namespace("default"), "VCenter", "spec.limits.operations: ");
@@ -115,6 +122,28 @@ fn what_cant_be_read_is_told_of_and_hurts_nobody() {
     spoilt.namespace.kubectl(&["annotate", "vg", "spoilt", "vm.codeconnect.vmworld.com/abandon=true"]).unwrap();
     spoilt.is_gone();
     assert_eq!(spoilt.everywhere(), machines, "what it had in vCenter stays");
+    what_is_told_too_often_is_summed_up(&sandbox, &team, &operator);
+}
+
+/// Of an object that can't be read for another reason each time, so many events are written in a minute, and one for the rest.
+fn what_is_told_too_often_is_summed_up(sandbox: &Sandbox, team: &Namespace, operator: &Operator) {
+    let told = eventually(sandbox, SOON, "the events that were left out are counted", || {
+        let told = team.events("VmGroup", "EventsLeftOut").map_err(|failure| failure.to_string())?;
+        told.into_iter().next().ok_or_else(|| "none is".to_owned())
+    });
+    assert!(told.contains(" left out in this minute: ") && told.ends_with(" Unreadable"), "{told}");
+    let events = team.list("event").unwrap();
+    let of_it = |event: &&Value| event["regarding"]["name"] == "none" && event["reason"] == "Unreadable";
+    let written = events.iter().filter(of_it).count();
+    // One is of the operator before.
+    assert!(written <= MOST_EVENTS + 1, "{written} events");
+    eventually(sandbox, SOON, "the log says how often", || {
+        let log = operator.log();
+        let is_sum = |line: &str| line.contains("an object can't be read") && line.contains("name=\"none\"");
+        let mut lines = log.lines().filter(|line| is_sum(line));
+        if lines.any(|line| line.ends_with(" more times in the last minute)")) { Ok(()) } else { Err(log) }
+    });
+    assert_eq!(repeated(&operator.log()), Vec::<String>::new());
 }
 
 /// The commands that a person runs.
