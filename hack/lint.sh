@@ -27,6 +27,12 @@ trap 'rm -rf "$generated"' EXIT
 cargo run --quiet --locked --package drover -- crds --output-dir "$generated"
 diff -ru "$generated" config/crd/bases || { echo "config/crd/bases is not what the types give: run 'make manifests'" >&2; exit 1; }
 cargo xtask codegen --check
+KUSTOMIZE=$PWD/bin/kustomize hack/cluster.sh manifests 2>/dev/null | diff -u - dist/install.yaml ||
+  { echo "dist/install.yaml is not what config gives: run 'make build-installer'" >&2; exit 1; }
+cargo xtask docs --check
+cargo xtask bundle --check bin/kustomize
+mkdir -p "$generated/chart" && cp -R charts/drover/. "$generated/chart" && hack/chart.sh "$generated/chart"
+diff -ru charts/drover "$generated/chart" || { echo "charts/drover is not what config gives: run 'make chart'" >&2; exit 1; }
 
 say "licences, sources and duplicates"
 tool cargo-deny 0.20.2 "5 minutes"

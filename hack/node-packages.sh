@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the sandbox's node is made of, where that is missing and can be installed. `make test` calls it.
+# Installs what the sandbox's node is made of, and what else tests need of the system, where that is missing and can be installed. `make test` calls it.
 set -euo pipefail
 
 skipped="tests that need a node are skipped"
@@ -15,6 +15,8 @@ has iptables || missing+=(iptables)
 { [ -e /usr/lib/cni/ptp ] || [ -e /opt/cni/bin/ptp ] || [ -e /usr/libexec/cni/ptp ]; } || missing+=(containernetworking-plugins)
 # Of a program that is dynamic, ldd lists the libraries; of one that isn't there or is static, it says so and fails.
 { [ -x /bin/busybox ] && ! ldd /bin/busybox >/dev/null 2>&1; } || missing+=(busybox-static)
+# Not the node's: what Argo CD's health scripts are tested with.
+has lua5.1 || missing+=(lua5.1)
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 has apt-get || { echo "node: ${missing[*]} missing, and no apt-get to install them; $skipped"; exit 0; }

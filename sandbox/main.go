@@ -18,7 +18,7 @@ Its own words:
                                  run a command that ends with its owner
 
 Real programs, each with its own flags and help:
-  sandbox etcd | kube-apiserver | kube-controller-manager | kubectl | govc | vcsim
+  sandbox etcd | kube-apiserver | kube-controller-manager | kubectl | kustomize | govc | vcsim
   and on Linux also kube-scheduler | kubelet | kube-proxy
 
 Called through a link named after one of these programs, it is that program.

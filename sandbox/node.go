@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"drover.dev/sandbox/node"
@@ -86,6 +87,15 @@ func (w *worker) identify() error {
 	}
 	_, err := w.plane.ca.server("kubelet", name, w.place.Node().String())
 	return err
+}
+
+// admitPushes tells container tools of the node's registry, which has no certificate.
+func (w *worker) admitPushes(dir string, env *exports) error {
+	registry := w.place.Registry().String()
+	path := filepath.Join(dir, "registries.conf")
+	env.set("NODE_REGISTRY", registry)
+	env.set("CONTAINERS_REGISTRIES_CONF", path)
+	return os.WriteFile(path, fmt.Appendf(nil, "[[registry]]\nlocation = %q\ninsecure = true\n", registry), 0o600)
 }
 
 // ready tells whether the node is ready, and the scheduler may use it.

@@ -38,7 +38,7 @@ func parseOptions(args []string) (options, error) {
 	f.IntVar(&o.vcenters, "vcenters", 1, "how many vCenters; in env the second is VC2_…, and so on")
 	f.BoolVar(&o.kubernetes, "kubernetes", true, "a Kubernetes control plane; without one, vCenters are up in half a second")
 	f.BoolVar(&o.node, "node", false, "add a real node that runs pods (Linux, as root)")
-	f.Func("image", "an image that the node can pull, as `NAME=FOLDER`; can be given again", func(image string) error {
+	f.Func("image", "an image that the node can pull, as `NAME=FOLDER` or NAME=ARCHIVE (OCI); can be given again", func(image string) error {
 		o.images = append(o.images, image)
 		return nil
 	})

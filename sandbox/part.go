@@ -87,10 +87,13 @@ func command(word string, args ...string) *exec.Cmd {
 	if strings.ContainsRune(word, filepath.Separator) {
 		return exec.Command(word, args...)
 	}
-	if word != "kubectl" { // which is alone in its binary
-		args = append([]string{word}, args...)
+	cmd := exec.Command(program.Path(word), args...)
+	if word == "kubectl" || word == "kustomize" { // which have a binary of their own, and go by its name
+		cmd.Args[0] = word
+	} else {
+		cmd.Args = append([]string{cmd.Path, word}, args...)
 	}
-	return exec.Command(program.Path(word), args...)
+	return cmd
 }
 
 // waitReady polls until the part answers as it should.

@@ -57,14 +57,15 @@ var programs = map[string]func() int{
 	"kube-scheduler":          handOver,
 	"kubectl":                 handOver,
 	"kubelet":                 handOver,
+	"kustomize":               handOver,
 	"govc":                    func() int { return govc.Run(os.Args[1:]) },
 	"vcsim":                   func() int { return vcenter.Main(os.Args[1:]) },
 }
 
 // handOver becomes a program of another binary.
 func handOver() int {
-	words := command(os.Args[0], os.Args[1:]...).Args
-	err := syscall.Exec(words[0], words, os.Environ())
-	fmt.Fprintf(os.Stderr, "sandbox: %s: %v: `make build` builds it\n", words[0], err)
+	cmd := command(os.Args[0], os.Args[1:]...)
+	err := syscall.Exec(cmd.Path, cmd.Args, os.Environ())
+	fmt.Fprintf(os.Stderr, "sandbox: %s: %v: `make build` builds it\n", cmd.Path, err)
 	return 1
 }

@@ -129,6 +129,9 @@ func (s *supervisor) startKubernetes(ctx context.Context, plane *controlPlane, w
 		return nil
 	}
 	env.set("NODE_NAME", worker.place.Name())
+	if err := worker.admitPushes(s.dir, env); err != nil {
+		return err
+	}
 	return worker.wait(ctx, s)
 }
 
@@ -229,7 +232,7 @@ func (e *exports) addVCenter(n int, address vcenter.Address, caFile string) {
 
 // write puts the environment where callers find it, whole or not at all, and the programs beside it.
 func (e exports) write(dir string) error {
-	for _, name := range []string{"kubectl", "govc"} {
+	for _, name := range []string{"kubectl", "kustomize", "govc"} {
 		if err := os.Symlink(program.Path(name), filepath.Join(dir, "bin", name)); err != nil {
 			return err
 		}

@@ -114,7 +114,7 @@ func claim(dir string) (*os.File, error) {
 // clear removes what a sandbox made, but for its logs and the lock.
 func clear(dir string) error {
 	var errs []error
-	for _, name := range []string{"env", "env.new", "kubeconfig", "pki", "bin", "etcd", "tmp", "kube-cache", "govmomi", "node", "supervisor.pid"} {
+	for _, name := range []string{"env", "env.new", "kubeconfig", "pki", "bin", "etcd", "tmp", "kube-cache", "govmomi", "node", "registries.conf", "supervisor.pid"} {
 		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
 	}
 	return errors.Join(errs...)

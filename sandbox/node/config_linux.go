@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"text/template"
@@ -16,7 +17,7 @@ import (
 var templates embed.FS
 
 // registryAddress is the registry's, in the node's own network namespace.
-const registryAddress = "127.0.0.1:5000"
+var registryAddress = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), registryPort).String()
 
 // config is what the templates in etc are filled with.
 type config struct {

@@ -23,7 +23,7 @@ const busybox = "/bin/busybox"
 // recipe is how to make one image. It is followed when the image is first asked for.
 type recipe struct {
 	name                string
-	folder              string
+	folder              string                    // or a file: an OCI archive
 	lay                 func(folder string) error // fills the folder, where it isn't the user's
 	entrypoint, command []string
 
@@ -63,19 +63,23 @@ func (r *recipe) make(layers string) (image, error) {
 			}
 		}
 		file := filepath.Join(layers, strings.NewReplacer("/", "-", ":", "-").Replace(r.name)+".tar")
+		if info, err := os.Stat(r.folder); err == nil && !info.IsDir() {
+			r.image, r.err = unpackArchive(r.folder, file+".blobs")
+			return
+		}
 		r.image, r.err = pack(r.folder, file, r.entrypoint, r.command)
 	})
 	return r.image, r.err
 }
 
-// ParseImage reads NAME=FOLDER, where the name is what a pod has as its image.
+// ParseImage reads NAME=FOLDER or NAME=ARCHIVE, where the name is what a pod has as its image.
 func ParseImage(text string) (name, folder string, err error) {
 	name, folder, ok := strings.Cut(text, "=")
 	if !ok || name == "" || strings.ContainsAny(name, " @") || name != strings.ToLower(name) {
-		return "", "", fmt.Errorf("%q: give NAME=FOLDER, such as my-shell:latest=./shell", text)
+		return "", "", fmt.Errorf("%q: give NAME=FOLDER or NAME=ARCHIVE, such as my-shell:latest=./shell", text)
 	}
-	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-		return "", "", fmt.Errorf("%q: there is no folder %s", text, folder)
+	if _, err := os.Stat(folder); err != nil {
+		return "", "", fmt.Errorf("%q: there is no folder or archive %s", text, folder)
 	}
 	// The registry's name isn't part of it: whichever is named, this node's own is asked.
 	if host, rest, more := strings.Cut(name, "/"); more && strings.ContainsAny(host, ".:") {

@@ -93,6 +93,10 @@ func (n *first) run() error {
 	state := filepath.Join(n.dir, "node")
 	kept := []string{n.dir, filepath.Dir(self)}
 	for _, image := range n.images {
+		if info, err := os.Stat(image.folder); err == nil && !info.IsDir() {
+			kept = append(kept, filepath.Dir(image.folder))
+			continue
+		}
 		kept = append(kept, image.folder)
 	}
 	if err := mountAll(state, kept...); err != nil {
@@ -138,16 +142,23 @@ func (n *first) serveImages(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", registryAddress)
-	if err != nil {
-		return err
+	// Inside, for the node to pull from, and on the link, for the machine to push to.
+	var listeners []net.Listener
+	for _, address := range []string{registryAddress, n.place.Registry().String()} {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
+		}
+		listeners = append(listeners, listener)
 	}
 	own, err := ownImages(dir)
 	if err != nil {
 		return err
 	}
 	// The user's come first, and may take the name of one of the node's own.
-	images := &registry{layers: dir, recipes: append(n.images, own...)}
-	go func() { log.Fatal(http.Serve(listener, images)) }()
+	images := &registry{layers: dir, recipes: append(n.images, own...), pushed: newPushed(filepath.Join(dir, "pushed"))}
+	for _, listener := range listeners {
+		go func() { log.Fatal(http.Serve(listener, images)) }()
+	}
 	return nil
 }

@@ -13,6 +13,9 @@ import (
 // Places is how many nodes a machine has room for.
 const Places = 64
 
+// registryPort is that of the registry which the node pulls images from.
+const registryPort = 5000
+
 // A link's name has 15 characters at most.
 const namePrefix = "drover-node-"
 
@@ -42,6 +45,9 @@ func (p Place) Machine() netip.Addr { return p.Link().Addr().Next() }
 
 // Node is the node's address on the link.
 func (p Place) Node() netip.Addr { return p.Machine().Next() }
+
+// Registry is where the machine pushes images to.
+func (p Place) Registry() netip.AddrPort { return netip.AddrPortFrom(p.Node(), registryPort) }
 
 // APIServer is the cluster address of the service kubernetes.default: the first of the range.
 func (p Place) APIServer() netip.Addr { return p.Services().Addr().Next() }

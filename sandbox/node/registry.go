@@ -10,18 +10,15 @@ import (
 	"time"
 )
 
-// registry serves images made from folders, as container runtimes pull them. Whichever registry a pod names, this one
-// is asked, so the name that counts is the one after the registry's.
+// registry serves images that were made from folders or pushed, as container runtimes pull them. Whichever registry a pod
+// names, this one is asked, so the name that counts is the one after the registry's.
 type registry struct {
 	layers  string
 	recipes []*recipe
+	pushed  *pushed
 }
 
 func (r *registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if req.Method != http.MethodGet && req.Method != http.MethodHead {
-		refuse(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "images can only be pulled here")
-		return
-	}
 	path, ok := strings.CutPrefix(req.URL.Path, "/v2/")
 	if !ok {
 		http.NotFound(w, req)
@@ -29,6 +26,11 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if path == "" {
 		_, _ = w.Write([]byte("{}"))
+		return
+	}
+	isPull := req.Method == http.MethodGet || req.Method == http.MethodHead
+	if !isPull {
+		r.pushed.take(w, req, path)
 		return
 	}
 	words := strings.Split(path, "/")
@@ -45,7 +47,7 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		log.Printf("image %s: %v", name, err)
 		refuse(w, http.StatusInternalServerError, "UNKNOWN", err.Error())
 	case found == nil:
-		refuse(w, http.StatusNotFound, "MANIFEST_UNKNOWN", "the sandbox has no such image: 'sandbox up --image NAME=FOLDER' adds one")
+		refuse(w, http.StatusNotFound, "MANIFEST_UNKNOWN", "the sandbox has no such image: push it here, or add it with 'sandbox up --image NAME=FOLDER'")
 	default:
 		found.serve(w, req)
 	}
@@ -53,6 +55,9 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // find looks for a manifest by its tag or digest, or for a blob by its digest.
 func (r *registry) find(name, kind, reference string) (*blob, error) {
+	if found, err := r.pushed.find(name, kind, reference); found != nil || err != nil {
+		return found, err
+	}
 	for _, recipe := range r.recipes {
 		known, tag, _ := cutLast(recipe.name, ":")
 		byDigest := strings.HasPrefix(reference, "sha256:")

@@ -22,7 +22,7 @@ func Path(program string) string {
 
 func binary(program string) string {
 	switch {
-	case program == "kubectl":
+	case program == "kubectl", program == "kustomize":
 		return "kubectl"
 	case program == "etcd", strings.HasPrefix(program, "kube"), strings.HasPrefix(program, "node-"):
 		return "kubernetes"

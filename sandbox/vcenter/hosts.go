@@ -71,6 +71,10 @@ func (f *front) announce(c *call, out *httptest.ResponseRecorder) {
 		go f.announceHost(c.this, taskOf(out))
 	case "AddHost_Task":
 		go f.announceNewHost(taskOf(out))
+	case "CreateResourcePool":
+		f.announceNew(taskOf(out)) // it is no task: what is returned is the pool
+	case "CreateClusterEx":
+		f.announcePool(taskOf(out)) // neither is this: it is the cluster
 	case "MoveIntoFolder_Task":
 		go f.announceMoved(c, taskOf(out))
 	case "SetField":
@@ -118,14 +122,25 @@ func (f *front) announceTemplate(ref reference) {
 	}
 }
 
-// announceNewHost has container views look again: vcsim asks them before the host is in its cluster.
 func (f *front) announceNewHost(ref reference) {
-	result, ok := await(f.service, ref).result.(reference)
+	if host, ok := await(f.service, ref).result.(reference); ok {
+		f.announceNew(host)
+	}
+}
+
+// announcePool tells of the resource pool that a new cluster has by itself.
+func (f *front) announcePool(cluster reference) {
+	object := f.service.Context.Map.Get(cluster)
+	if made, ok := object.(*simulator.ClusterComputeResource); ok && made.ResourcePool != nil {
+		f.announceNew(*made.ResourcePool)
+	}
+}
+
+// announceNew has container views look again: vcsim asks them before the object is in what it is made in.
+func (f *front) announceNew(ref reference) {
 	ctx := f.service.Context.For(f.service.Context.Map.Path)
-	if ok {
-		if host := ctx.Map.Get(result); host != nil {
-			ctx.Map.Put(host)
-		}
+	if object := ctx.Map.Get(ref); object != nil {
+		ctx.Map.Put(object)
 	}
 }
 

@@ -5,10 +5,16 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::Value;
 
+use crate::pending::{self, GENERATION};
+
 /// The most VMs of a group, and the most shells of a `MyOwnShell`.
 pub const REPLICAS: i32 = 10_000;
 /// The most hosts that a placement names. Each is looked up by itself.
 pub const HOSTS: usize = 64;
+/// The most networks that a group names: as many adapters as a VM may have.
+pub const NETWORKS: usize = 10;
+/// The most keys of extraConfig that a group sets.
+pub const KEYS: usize = 64;
 /// The most characters of a text that says nothing else: what Kubernetes allows the message of a condition.
 pub const TEXT: u32 = 32_768;
 /// The most items of a list or a map that says nothing else: as many slots as a record may have.
@@ -57,7 +63,16 @@ fn close_schema(schema: &mut JSONSchemaProps) {
 /// A status that the API server takes, whatever vCenter has told: what is beyond the bounds is cut off.
 #[must_use]
 pub fn fit(status: Value) -> Value {
-    match status {
+    let is_unseen = status.get(GENERATION).and_then(Value::as_i64) == Some(pending::NONE);
+    let mut fitted = cut(status);
+    if is_unseen {
+        fitted[GENERATION] = pending::NONE.into();
+    }
+    fitted
+}
+
+fn cut(value: Value) -> Value {
+    match value {
         Value::String(mut text) => {
             if let Some((end, _)) = text.char_indices().nth(TEXT as usize) {
                 text.truncate(end);
@@ -65,9 +80,9 @@ pub fn fit(status: Value) -> Value {
             Value::String(text)
         }
         Value::Number(number) => number.as_i64().map_or(Value::Number(number), |number| number.clamp(0, NUMBER).into()),
-        Value::Array(items) => Value::Array(items.into_iter().take(ITEMS as usize).map(fit).collect()),
+        Value::Array(items) => Value::Array(items.into_iter().take(ITEMS as usize).map(cut).collect()),
         Value::Object(fields) => {
-            Value::Object(fields.into_iter().take(ITEMS as usize).map(|(name, value)| (name, fit(value))).collect())
+            Value::Object(fields.into_iter().take(ITEMS as usize).map(|(name, value)| (name, cut(value))).collect())
         }
         other => other,
     }
@@ -124,5 +139,13 @@ mod tests {
         assert_eq!(fitted["a"], json!(["ü".repeat(TEXT as usize), "short"]));
         assert_eq!(fitted["b"], json!({"c": 0, "d": NUMBER, "e": 7}));
         assert_eq!((&fitted["f"], &fitted["g"]), (&Value::Null, &json!(true)));
+    }
+
+    #[test]
+    fn a_status_that_is_about_no_generation_stays_so_and_a_condition_has_one() {
+        let fitted = |generation: i64| fit(json!({"observedGeneration": generation}))["observedGeneration"].clone();
+        assert_eq!([-2, -1, 0, 1].map(fitted), [0, -1, 0, 1]);
+        let conditions = json!({"observedGeneration": -1, "conditions": [{"observedGeneration": -1}]});
+        assert_eq!(fit(conditions)["conditions"][0]["observedGeneration"], 0);
     }
 }

@@ -8,21 +8,23 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use crate::tolerant::{known, those_known};
+use crate::tolerant::{Tolerant, Unknown, known, those_known};
 
-/// Which host to look at.
+/// Host to show.
 #[derive(CustomResource, Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
     group = "topology.corinternal.com",
     version = "v1",
     kind = "HostInfo",
-    doc = "HostInfo shows what an ESXi host has and has left, as its vCenter tells it.",
+    doc = "HostInfo shows the capacity, use and health of an ESXi host, as its vCenter reports them. Drover changes nothing on the host.",
     namespaced,
     plural = "hostinfoes",
     singular = "hostinfo",
     shortname = "ch",
+    category = "drover",
     status = "HostInfoStatus",
     derive = "PartialEq",
     printcolumn(name = "Hostname", type_ = "string", json_path = ".spec.hostname"),
@@ -45,116 +47,137 @@ use crate::tolerant::{known, those_known};
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Healthy\")].status",
         priority = 1
-    )
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp", priority = 1)
 )]
 pub struct HostInfoSpec {
-    /// The host: its name as vCenter shows it, or its inventory path (`/DC0/host/cluster/esxi-1`).
+    /// Name of the host as vCenter shows it, or its inventory path, such as `/DC0/host/cluster/esxi-1`.
     #[schemars(length(min = 1, max = 1024))]
     pub hostname: String,
-    /// The VCenter that the host is in. Left out: the one that the namespace is given to.
+    /// Name of the VCenter that the host is in. Default: the VCenter that serves the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 253))]
     pub vcenter: Option<String>,
 }
 
-/// What vCenter tells of the host. What it doesn't tell is absent; while there is no such host, all but the conditions is.
+/// State of the host as vCenter reports it. A field that vCenter does not report is absent. While the host is not found, only the
+/// conditions are present.
 // The schema of each optional field is that of its value: absent is allowed, null isn't.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HostInfoStatus {
-    /// All its CPU, in MHz: cores × speed.
+    /// CPU capacity of the host, in MHz: cores × speed.
     #[serde(rename = "totalCPU", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub total_cpu: Option<i64>,
-    /// The CPU that isn't used, in MHz.
+    /// CPU capacity that is not used, in MHz.
     #[serde(rename = "freeCPU", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub free_cpu: Option<i64>,
-    /// All its memory, in MiB.
+    /// Memory of the host, in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub total_mem: Option<i64>,
-    /// The memory that isn't used, in MiB.
+    /// Memory that is not used, in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub free_mem: Option<i64>,
-    /// When freeCPU and freeMem were written. vCenter is asked for the use once a minute; a figure that has moved by more than 5%
-    /// of the whole is written then, any other ten minutes after the last.
+    /// Time at which freeCPU and freeMem were written. Drover reads the use once a minute. A change of more than 5% of the total
+    /// is written at once, a smaller one 10 minutes after the last write.
     #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub figures_time: Option<Time>,
-    /// How many CPU cores it has.
+    /// Number of CPU cores.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub cpu_cores: Option<i64>,
-    /// What CPUs it has.
+    /// Model of the CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub cpu_model: Option<String>,
-    /// Who made it.
+    /// Manufacturer of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub vendor: Option<String>,
-    /// What they call it.
+    /// Model of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub model: Option<String>,
-    /// The version of ESXi.
+    /// Version of ESXi.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub version: Option<String>,
-    /// The build of ESXi.
+    /// Build number of ESXi.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub build: Option<String>,
-    /// Whether vCenter reaches it: connected, disconnected or notResponding.
+    /// Connection between vCenter and the host. `connected`; `disconnected`: an administrator disconnected the host;
+    /// `notResponding`: vCenter can't reach the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub connection_state: Option<String>,
-    /// Whether it is in maintenance mode.
+    /// Maintenance mode. true: the host runs no VMs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub in_maintenance: Option<bool>,
-    /// poweredOn, poweredOff, standBy or unknown.
+    /// Power state of the host: `poweredOn`, `poweredOff`, `standBy` or `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub power_state: Option<String>,
-    /// How many machines are on it, templates included.
+    /// Number of VMs on the host, templates included.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub machines: Option<i64>,
-    /// The cluster that it is in, if it is in one.
+    /// Name of the host's cluster. Absent for a standalone host.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub cluster: Option<String>,
-    /// The datacenter that it is in.
+    /// Name of the host's datacenter.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub datacenter: Option<String>,
-    /// The tags that vCenter's SOAP API shows. Those of the tagging service are REST, and not among them.
+    /// Tags that vCenter's SOAP API reports. Tags of vCenter's tagging service (REST) are not included.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// The custom attributes that people have set on it, by name.
+    /// Custom attributes that are set on the host, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
-    /// When it was started.
+    /// Time at which the host was started.
     #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub boot_time: Option<Time>,
-    /// Where it is in the inventory.
+    /// Inventory path of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub path: Option<String>,
-    /// The object that vCenter knows it by.
+    /// Managed object ID of the host, such as `host-21`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub moref: Option<String>,
-    /// The generation of the spec that this status is about.
+    /// Generation of the spec that this status describes. -1 before Drover has seen the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub observed_generation: Option<i64>,
-    /// Found and Healthy.
+    /// Conditions of the object. `Ready`: the object is as declared. `Reconciling`: Drover is working on the object, or waits for
+    /// something that comes back by itself. `Stalled`: a person has to act; the message says how. `Found`: the host is in
+    /// vCenter. `Healthy`: vCenter reports no problem with the host. docs/reasons.md lists the reasons.
     #[serde(deserialize_with = "those_known", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// What a newer version has written and this one doesn't know.
+    #[serde(flatten, skip_serializing)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+impl Tolerant for HostInfoStatus {
+    fn keep_unknown(&self, status: &mut Map<String, Value>) {
+        self.unknown.keep(status);
+    }
 }

@@ -4,9 +4,13 @@
 //! from these types. The crate knows Kubernetes' notion of a resource and nothing of vCenter's wire: what the fields
 //! mean for a vCenter is decided in `drover-core`.
 
+mod allow;
 pub mod bounds;
+mod descriptions;
 pub mod hostinfo;
 pub mod myownshell;
+mod pending;
+mod quota;
 mod tolerant;
 pub mod vcenter;
 pub mod vmgroup;
@@ -17,6 +21,7 @@ use kube::CustomResourceExt;
 
 pub use hostinfo::{HostInfo, HostInfoSpec, HostInfoStatus};
 pub use myownshell::{MyOwnShell, MyOwnShellSpec, MyOwnShellStatus};
+pub use tolerant::{Tolerant, Unknown};
 pub use vcenter::{VCenter, VCenterSpec, VCenterStatus};
 pub use vmgroup::{VmGroup, VmGroupSpec, VmGroupStatus};
 pub use vminfo::{VMInfo, VMInfoSpec, VMInfoStatus};
@@ -25,5 +30,5 @@ pub use vminfo::{VMInfo, VMInfoSpec, VMInfoStatus};
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let derived = [MyOwnShell::crd(), HostInfo::crd(), VMInfo::crd(), VCenter::crd(), VmGroup::crd()];
-    derived.map(bounds::close).into()
+    derived.map(bounds::close).map(pending::declare).map(descriptions::unwrap).into()
 }

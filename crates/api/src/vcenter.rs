@@ -6,27 +6,38 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, T
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
+pub use crate::{
+    allow::{Allowance, Enforce, Reach},
+    quota::{Quota, QuotaUse, Use},
+};
 use crate::{
-    tolerant::{known, those_known},
+    tolerant::{Tolerant, Unknown, known, those_known},
     vmgroup::Placement,
 };
 
 /// The annotation by which a namespace names the VCenter of its groups, hosts and machines.
 pub const NAMESPACE_ANNOTATION: &str = "vm.codeconnect.vmworld.com/vcenter";
 
-/// A vCenter that groups of machines can be in.
+/// The annotation by which a Secret of a VCenter names the server that it is for.
+pub const SERVER_ANNOTATION: &str = "vm.codeconnect.vmworld.com/server";
+
+/// Address, credentials and rules of a vCenter.
 #[derive(CustomResource, Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
     group = "vm.codeconnect.vmworld.com",
     version = "v1alpha1",
     kind = "VCenter",
-    doc = "VCenter is a vCenter that groups of virtual machines can be in: its address, credentials, trust, defaults and limits.",
+    doc = "VCenter connects Drover to a vCenter: address, credentials, certificate verification, defaults for VMs, limits, and the namespaces that may use the vCenter.",
     plural = "vcenters",
     shortname = "vc",
+    category = "drover",
     status = "VCenterStatus",
     derive = "PartialEq",
+    validation = Rule::new("has(self.spec.server) || self.metadata.name == 'default'")
+        .message("spec.server: only the VCenter default can take the server from the operator's environment"),
     printcolumn(name = "Server", type_ = "string", json_path = ".spec.server"),
     printcolumn(
         name = "Connected",
@@ -52,54 +63,106 @@ pub const NAMESPACE_ANNOTATION: &str = "vm.codeconnect.vmworld.com/vcenter";
         json_path = ".status.conditions[?(@.type==\"Connected\")].message",
         priority = 1
     ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        priority = 1
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "!has(self.server) || !self.server.trim().startsWith('http://') || (has(self.tls) && self.tls.insecure)",
+        "message": "server: http:// sends the password in clear text: write https://, or set tls.insecure",
+    },
+    {
+        "rule": "has(self.server) == has(self.credentialsSecretRef)",
+        "message": "give both server and credentialsSecretRef, or none of them",
+    },
+    {
+        "rule": "has(self.server) || !has(self.tls)",
+        "message": "tls: where the operator's environment gives the server, it also says how to verify the certificate",
+    },
+]))]
 pub struct VCenterSpec {
-    /// Its address: a host, `host:port`, or a URL such as `https://vc.example.com/sdk`.
-    #[schemars(length(min = 1, max = 1024), extend("x-kubernetes-validations" = [{
+    /// Address of the vCenter: a host name, `host:port`, or a URL such as `https://vc.example.com/sdk`. `http://` sends the password in
+    /// clear text, and needs tls.insecure. Default: the vCenter that the operator's environment names, for the VCenter `default` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 1024), extend("x-kubernetes-validations" = [{
         "rule": "!self.contains('@')",
         "message": "user and password don't belong here: put them into the Secret that credentialsSecretRef names",
     }]))]
-    pub server: String,
-    /// The Secret with the user and the password.
-    pub credentials_secret_ref: SecretReference,
-    /// Which certificate makes a server this vCenter. Left out: one that an authority has signed which the operator's machine
-    /// trusts.
+    pub server: Option<String>,
+    /// Secret with the user name and the password. The user name is under the key `VC_USER`, `username` or `GOVMOMI_USERNAME`,
+    /// the password under `VC_PASS`, `password` or `GOVMOMI_PASSWORD`. Required with server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SecretReference")]
+    pub credentials_secret_ref: Option<SecretReference>,
+    /// Verification of the server's certificate. Default: the certificate has to be signed by an authority that the operator's
+    /// system trusts.
     #[serde(default, skip_serializing_if = "Tls::is_default")]
     pub tls: Tls,
-    /// Where machines are put whose group doesn't say. `folder` takes the place of `vm-operator`.
+    /// Placement of VMs whose VmGroup does not set it. `folder` is the folder that VmGroups' own folders are created in. Default:
+    /// `vm-operator`.
     #[serde(default)]
     pub defaults: Placement,
-    /// How much is asked of the vCenter at once. Left out: what a vCenter bears well.
+    /// Limits for what Drover does in this vCenter at the same time.
     #[serde(default)]
     pub limits: Limits,
-    /// The namespaces that may use it, by their labels. Left out: all may, and those use it that name it or that no other serves
-    /// where it is the default. Those that match use it without naming it.
+    /// Label selector of the namespaces that may use the VCenter. Default: every namespace may use it. A namespace that the
+    /// selector matches uses the VCenter without naming it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "LabelSelector")]
     pub namespaces: Option<LabelSelector>,
-    /// Whether it serves the namespaces that are given to no other.
+    /// Reach of namespaces in the vCenter. `Open` (default): a namespace that may use the VCenter may use every template, folder,
+    /// cluster, resource pool, datastore and network that Drover's user may use. `Restricted`: a namespace may use only spec.defaults, and what
+    /// spec.allow lists for the namespace, and its HostInfos and VMInfos show nothing else but its own VMs.
+    #[serde(default)]
+    pub reach: Reach,
+    /// Enforcement of spec.reach, of keys of spec.extraConfig and of quotas. `Enforce` (default): a VmGroup that names anything else keeps its
+    /// VMs and gets no new ones; one that finds no room waits. `Warn`: nothing is refused but keys that no VCenter can allow; the condition
+    /// `Allowed` of each VmGroup says what would be.
+    #[serde(default)]
+    pub enforce: Enforce,
+    /// Objects that namespaces may use with spec.reach `Restricted`, keys of extraConfig that VmGroups may set, and quotas: at most 256
+    /// entries. All entries that select a namespace add up. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub allow: Vec<Allowance>,
+    /// Default VCenter. true: namespaces that no other VCenter is assigned to use this one. Default: false.
     #[serde(default)]
     pub default: bool,
-    /// What is made in Kubernetes of what is in it.
+    /// Objects that Drover creates in Kubernetes for what is in the vCenter.
     #[serde(default)]
     pub publish: Publish,
 }
 
-/// A Secret. The user is under `VC_USER`, `username` or `GOVMOMI_USERNAME`, the password under `VC_PASS`, `password` or
-/// `GOVMOMI_PASSWORD`.
+impl VCenterSpec {
+    /// Whether it leaves to the operator's environment where the vCenter is and who logs in.
+    #[must_use]
+    pub fn is_of_environment(&self) -> bool {
+        self.server.is_none() && self.credentials_secret_ref.is_none()
+    }
+}
+
+/// Secret in a namespace.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretReference {
-    /// Its namespace.
-    #[schemars(length(min = 1, max = 63))]
-    pub namespace: String,
-    /// Its name.
+    /// Namespace of the Secret. Default: the operator's own namespace, where Drover may read Secrets. In any other namespace, Drover
+    /// needs a Role that lets its service account list and watch this Secret, and the Secret needs the annotation
+    /// `vm.codeconnect.vmworld.com/server`, which names the server that it is for. A Secret with this annotation is sent to no other
+    /// server, and only over TLS with a verified certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 63))]
+    pub namespace: Option<String>,
+    /// Name of the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 }
 
-/// Which certificate makes a server the vCenter that is meant. At most one of these.
+/// Verification of the server's certificate. At most one field may be set.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -107,44 +170,47 @@ pub struct SecretReference {
     "message": "give one of caBundle, thumbprint and insecure",
 }]))]
 pub struct Tls {
-    /// The authorities that may have signed it: PEM text, as it is or in base64.
+    /// Certificates of the authorities that may have signed the server's certificate: PEM text, plain or base64-encoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 262_144))]
     pub ca_bundle: Option<String>,
-    /// Its SHA-256 thumbprint, as `drover check` shows it. Then its name, expiry and issuer don't matter.
+    /// SHA-256 thumbprint of the server's certificate, as `drover check` prints it. Name, expiry and issuer of the certificate
+    /// are not checked then.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 64, max = 95))]
     pub thumbprint: Option<String>,
-    /// Any does. Anybody on the way can read the password.
+    /// Insecure mode. true: skip certificate verification. Exposes the password to interception. Default: false.
     pub insecure: bool,
 }
 
 impl Tls {
-    fn is_default(&self) -> bool {
+    /// Whether nothing is said.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// How much is asked of a vCenter at once.
+/// Limits for what Drover does in a vCenter at the same time.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Limits {
-    /// Operations in all. Left out: 256. A vCenter bears about 640, others' included.
+    /// Maximum number of concurrent operations. A vCenter runs about 640, those of other clients included. Default: 256.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i32", range(min = 1, max = 640))]
     pub operations: Option<u32>,
-    /// Clones on one host. Left out: 8.
+    /// Maximum number of concurrent clones on one host. Default: 8.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i32", range(min = 1, max = 64))]
     pub clones_per_host: Option<u32>,
-    /// Seconds after which others no longer wait for an operation that is still under way. Left out: 1800. It goes on, and is not begun
-    /// a second time.
+    /// Seconds after which other operations no longer wait for one that is still running. The operation itself continues and is
+    /// not repeated. Default: 1800.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i32", range(min = 1, max = 86400))]
     pub operation_seconds: Option<u32>,
 }
 
-/// What is made in Kubernetes of what is in a vCenter.
+/// Objects that Drover creates in Kubernetes for what is in a vCenter.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -152,61 +218,80 @@ pub struct Limits {
     "message": "say in which namespace the HostInfos are to be: publish.namespace",
 }]))]
 pub struct Publish {
-    /// Whether there is a HostInfo for each of its hosts.
+    /// HostInfos. true: Drover creates one for each host of the vCenter, and deletes it when the host is removed. Default: false.
     pub hosts: bool,
-    /// The namespace that they are in.
+    /// Namespace that the HostInfos are created in. Required when hosts is true.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 63))]
     pub namespace: Option<String>,
 }
 
-/// What is known of the vCenter.
+/// Observed state of the vCenter.
 // The schema of each optional field is that of its value: absent is allowed, null isn't.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VCenterStatus {
-    /// Its version.
+    /// Version of the vCenter.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub version: Option<String>,
-    /// Its build.
+    /// Build number of the vCenter.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub build: Option<String>,
-    /// What tells it from all others. A server that has another is not taken for this vCenter.
+    /// Instance UUID of the vCenter. Drover does not use a server that has another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub instance_uuid: Option<String>,
-    /// Since when Drover has been logged in.
+    /// Time at which Drover logged in.
     #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub session_since: Option<Time>,
-    /// How many machines it has, templates included.
+    /// Number of VMs in the vCenter, templates included.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub machines: Option<i64>,
-    /// How many hosts it has.
+    /// Number of hosts in the vCenter.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub hosts: Option<i64>,
-    /// How many operations wait for their turn.
+    /// Number of operations that wait in Drover's queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub queued: Option<i64>,
-    /// How many operations are under way, of those that limits allows.
+    /// Number of operations that run in the vCenter, out of spec.limits.operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub under_way: Option<i64>,
-    /// What keeps Drover from cloning and destroying in it, as `drover release` takes it. The condition `SafetyHold` says what happened.
+    /// Use of the quotas of spec.allow, by namespace: those that have VmGroups or VMs in the vCenter, at most 1000.
+    #[serde(deserialize_with = "those_known", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace"]))]
+    pub quotas: Vec<QuotaUse>,
+    /// Incident that keeps Drover from cloning and destroying VMs in the vCenter. `drover release` takes this name. The condition
+    /// `SafetyHold` describes the incident.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub incident: Option<String>,
-    /// The generation of the spec that this status is about.
+    /// Generation of the spec that this status describes. -1 before Drover has seen the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub observed_generation: Option<i64>,
-    /// Connected, Authorized and `SafetyHold`.
+    /// Conditions of the object. `Ready`: the object is as declared. `Reconciling`: Drover is working on the object, or waits for
+    /// something that comes back by itself. `Stalled`: a person has to act; the message says how. `Connected`: Drover is logged
+    /// in. `Authorized`: the user has all privileges that Drover needs. `SafetyHold`: Drover clones and destroys nothing, because
+    /// too many VMs are missing. `Restricted`: namespaces may use only what they are allowed. `Published`: each host has a HostInfo,
+    /// where spec.publish.hosts is true. docs/reasons.md lists the reasons.
     #[serde(deserialize_with = "those_known", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// What a newer version has written and this one doesn't know.
+    #[serde(flatten, skip_serializing)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+impl Tolerant for VCenterStatus {
+    fn keep_unknown(&self, status: &mut Map<String, Value>) {
+        self.unknown.keep(status);
+    }
 }

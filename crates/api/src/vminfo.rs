@@ -6,8 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use crate::tolerant::{known, those_known};
+use crate::tolerant::{Tolerant, Unknown, known, those_known};
 
 /// The label of the VMInfos that are published for a group's members: its value is the group's name.
 pub const GROUP_LABEL: &str = "vm.codeconnect.vmworld.com/group";
@@ -15,18 +16,19 @@ pub const GROUP_LABEL: &str = "vm.codeconnect.vmworld.com/group";
 /// The annotation that, with the value `"true"` on a member's VMInfo, has the member go first when its group shrinks.
 pub const SCALE_IN_FIRST: &str = "vm.codeconnect.vmworld.com/scale-in-first";
 
-/// Which machine to look at.
+/// VM to show.
 #[derive(CustomResource, Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
     group = "topology.corinternal.com",
     version = "v1",
     kind = "VMInfo",
-    doc = "VMInfo shows what a machine is and does, as its vCenter tells it. For each member of a VmGroup one is published, named as the member and labelled vm.codeconnect.vmworld.com/group. Annotated with vm.codeconnect.vmworld.com/scale-in-first: \"true\", its member goes first when the group shrinks.",
+    doc = "VMInfo shows the hardware, use, addresses and health of a VM, as its vCenter reports them. Drover creates one for each VM of a VmGroup, with the VM's name and the label vm.codeconnect.vmworld.com/group. The annotation vm.codeconnect.vmworld.com/scale-in-first: \"true\" on such a VMInfo makes its VM the first to be removed when the VmGroup is scaled in.",
     namespaced,
     plural = "vminfoes",
     singular = "vminfo",
     shortname = "vi",
+    category = "drover",
     status = "VMInfoStatus",
     derive = "PartialEq",
     printcolumn(name = "Nodename", type_ = "string", json_path = ".spec.nodename"),
@@ -48,135 +50,154 @@ pub const SCALE_IN_FIRST: &str = "vm.codeconnect.vmworld.com/scale-in-first";
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Healthy\")].status",
         priority = 1
-    )
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp", priority = 1)
 )]
 pub struct VMInfoSpec {
-    /// The machine: its name, its inventory path (`/DC0/vm/web`), its BIOS or instance UUID, one of its IP addresses, or `moref:`
-    /// and its managed object id (`moref:vm-42`).
+    /// Name of the VM, its inventory path (`/DC0/vm/web`), its BIOS UUID or instance UUID, one of its IP addresses, or `moref:`
+    /// and its managed object ID (`moref:vm-42`).
     #[schemars(length(min = 1, max = 1024))]
     pub nodename: String,
-    /// The VCenter that the machine is in. Left out: the one that the namespace is given to.
+    /// Name of the VCenter that the VM is in. Default: the VCenter that serves the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 253))]
     pub vcenter: Option<String>,
 }
 
-/// What vCenter tells of the machine. What it doesn't tell is absent; while there is no such machine, or several, all but the
-/// conditions is.
+/// State of the VM as vCenter reports it. A field that vCenter does not report is absent. While no VM, or more than one, matches,
+/// only the conditions are present.
 // The schema of each optional field is that of its value: absent is allowed, null isn't.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VMInfoStatus {
-    /// The guest operating system that it is set up for.
+    /// Guest operating system that the VM is configured for.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub guest_id: Option<String>,
-    /// How many CPUs it has.
+    /// Number of CPUs.
     #[serde(rename = "totalCPU", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub total_cpu: Option<i64>,
-    /// The CPU that is kept for it, in MHz.
+    /// CPU capacity that is reserved for the VM, in MHz.
     #[serde(rename = "resvdCPU", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub resvd_cpu: Option<i64>,
-    /// Its memory, in MiB.
+    /// Memory of the VM, in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub total_mem: Option<i64>,
-    /// The memory that is kept for it, in MiB.
+    /// Memory that is reserved for the VM, in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub resvd_mem: Option<i64>,
-    /// poweredOn, poweredOff or suspended.
+    /// Power state of the VM: `poweredOn`, `poweredOff` or `suspended`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub power_state: Option<String>,
-    /// The version of its virtual hardware.
+    /// Version of the virtual hardware.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub hw_version: Option<String>,
-    /// Its first IP address, as its guest tools tell it.
+    /// First IP address of the VM, as VMware Tools report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub ip_address: Option<String>,
-    /// Where its configuration is stored: `[datastore] folder/file.vmx`.
+    /// Datastore path of the VM's configuration file: `[datastore] folder/file.vmx`.
     #[serde(rename = "pathToVM", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub path_to_vm: Option<String>,
-    /// All its IP addresses.
+    /// IP addresses of the VM, all of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
-    /// Its name in vCenter.
+    /// Name of the VM in vCenter.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub name: Option<String>,
-    /// The name that its guest goes by.
+    /// Host name that the guest reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub guest_name: Option<String>,
-    /// The host that it is on.
+    /// Name of the host that the VM is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub host: Option<String>,
-    /// The datastores that it is on.
+    /// Names of the datastores that the VM is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub datastore: Option<String>,
-    /// Its guest tools: guestToolsRunning, guestToolsNotRunning or guestToolsExecutingScripts.
+    /// State of VMware Tools: `guestToolsRunning`, `guestToolsNotRunning` or `guestToolsExecutingScripts`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub tools_state: Option<String>,
-    /// Whether its guest tools are current: guestToolsCurrent, guestToolsNotInstalled and others.
+    /// Version state of VMware Tools, such as `guestToolsCurrent` or `guestToolsNotInstalled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub tools_version: Option<String>,
-    /// The CPU that it uses, in MHz.
+    /// CPU capacity that the VM uses, in MHz.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub cpu_use: Option<i64>,
-    /// The memory that its guest uses, in MiB.
+    /// Memory that the guest uses, in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub mem_use: Option<i64>,
-    /// When cpuUse and memUse were written. vCenter is asked for them once a minute; a figure that has moved by more than 5% of the
-    /// whole is written then, any other ten minutes after the last.
+    /// Time at which cpuUse and memUse were written. Drover reads the use once a minute. A change of more than 5% of the total is
+    /// written at once, a smaller one 10 minutes after the last write.
     #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub figures_time: Option<Time>,
-    /// When it was started.
+    /// Time at which the VM was started. Absent while the VM is not powered on.
     #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Time")]
     pub boot_time: Option<Time>,
-    /// Its BIOS UUID.
+    /// BIOS UUID of the VM.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub uuid: Option<String>,
-    /// The UUID that vCenter keeps unique.
+    /// Instance UUID of the VM, which vCenter keeps unique.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub instance_uuid: Option<String>,
-    /// The object that vCenter knows it by.
+    /// Managed object ID of the VM, such as `vm-42`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub moref: Option<String>,
-    /// Where it is in the inventory.
+    /// Inventory path of the VM.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub path: Option<String>,
-    /// How many snapshots it has.
+    /// Number of snapshots.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub snapshots: Option<i64>,
-    /// Whether it is a template.
+    /// Template mark. true: the VM is a template.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub template: Option<bool>,
-    /// The generation of the spec that this status is about.
+    /// Generation of the spec that this status describes. -1 before Drover has seen the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub observed_generation: Option<i64>,
-    /// Found and Healthy.
+    /// Conditions of the object. `Ready`: the object is as declared. `Reconciling`: Drover is working on the object, or waits for
+    /// something that comes back by itself. `Stalled`: a person has to act; the message says how. `Found`: the VM is in vCenter.
+    /// `Healthy`: vCenter reports no problem with the VM. docs/reasons.md lists the reasons.
     #[serde(deserialize_with = "those_known", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// What a newer version has written and this one doesn't know.
+    #[serde(flatten, skip_serializing)]
+    #[schemars(skip)]
+    pub unknown: Unknown,
+}
+
+impl Tolerant for VMInfoStatus {
+    fn keep_unknown(&self, status: &mut Map<String, Value>) {
+        self.unknown.keep(status);
+    }
 }

@@ -49,10 +49,10 @@ mod tests {
     fn a_conditions_time_is_that_of_its_last_change() {
         let time = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
         let at = |before, seconds| Conditions { before, generation: Some(1), now: time(seconds) };
-        let first = [at(&[], 0).judge("Ready", false, Reason::NotYet, "1 of 2")];
-        let same = [at(&first, 5).judge("Ready", false, Reason::NotYet, "2 of 2")];
+        let first = [at(&[], 0).judge("Ready", false, Reason::Provisioning, "1 of 2")];
+        let same = [at(&first, 5).judge("Ready", false, Reason::Provisioning, "2 of 2")];
         assert_eq!((same[0].last_transition_time.0, same[0].message.as_str()), (time(0), "2 of 2"));
-        let other = at(&same, 9).judge("Ready", None, Reason::VCenterAway, "");
+        let other = at(&same, 9).judge("Ready", None, Reason::VCenterUnreachable, "");
         assert_eq!((other.last_transition_time.0, other.status.as_str()), (time(9), "Unknown"));
     }
 }

@@ -5,6 +5,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use crate::{
     group::{DeletionPolicy, Desired, Hardware, Power, Revision, ScaleIn, Strategy, UpdatePolicy},
     names,
+    take_over::marker_uid,
 };
 use drover_api::{
     VmGroup, VmGroupSpec, bounds,
@@ -40,6 +41,7 @@ impl Desired {
         reading.check_hosts(&spec.placement.hosts)?;
         Ok(Self {
             uid: metadata.uid.clone().unwrap_or_default(),
+            marker_uid: marker_uid(group),
             namespace: metadata.namespace.clone().unwrap_or_default(),
             name: metadata.name.clone().unwrap_or_default(),
             replicas,

@@ -35,6 +35,16 @@ pub fn forecast(desired: &Desired, observed: &Observed, now: Timestamp) -> Vec<A
     actions
 }
 
+/// What is true of a group once it is as declared, if nothing is there before.
+#[cfg(test)]
+pub(crate) fn foreseen(desired: &Desired, now: Timestamp) -> Observed {
+    let mut world = Foreseen { desired, observed: Observed::default(), now };
+    for action in forecast(desired, &Observed::default(), now) {
+        world.apply(&action);
+    }
+    world.observed
+}
+
 struct Foreseen<'a> {
     desired: &'a Desired,
     observed: Observed,
@@ -48,6 +58,11 @@ impl Foreseen<'_> {
             Action::DestroyFolder => self.observed.folder = Folder::Absent,
             Action::DestroyLeftFolder(folder) => self.observed.left_folders.retain(|left| left != folder),
             Action::Clone(slot) => {
+                if !self.observed.reserved.remove(slot)
+                    && let Some(room) = &mut self.observed.room
+                {
+                    room.clones = room.clones.saturating_sub(1);
+                }
                 let member = self.clone_into(*slot);
                 self.observed.members.push(member);
                 self.observed.folder = Folder::Occupied;
@@ -61,6 +76,10 @@ impl Foreseen<'_> {
             Action::Mark(id, _) => self.observed.unmarked.retain(|_, unmarked| unmarked != id),
             Action::Destroy(id) => {
                 self.observed.members.retain(|member| member.id != *id);
+                // One that goes leaves its place to another, where it is replaced.
+                if let Some(room) = self.observed.room.as_mut().filter(|room| room.replacements) {
+                    room.clones = room.clones.saturating_add(1);
+                }
                 let others: BTreeSet<_> = self.observed.members.iter().map(|member| &member.id).collect();
                 if others.is_empty() && self.observed.folder == Folder::Occupied {
                     self.observed.folder = Folder::Empty;
@@ -85,7 +104,7 @@ impl Foreseen<'_> {
     }
 
     fn clone_into(&self, slot: Slot) -> Member {
-        let name = names::member(&self.desired.name, &self.desired.uid, slot);
+        let name = names::member(&self.desired.name, &self.desired.marker_uid, slot);
         let power = if self.desired.power == Power::On { Power::On } else { Power::Off };
         Member {
             // It has no id before it is there, so its name stands for it.
@@ -96,6 +115,7 @@ impl Foreseen<'_> {
             name,
             in_folder: true,
             hardware: self.desired.hardware,
+            storage_mib: 0,
             hot_add: HotAdd::default(),
             refused: None,
             power,
@@ -119,12 +139,8 @@ mod tests {
 
     /// What comes after a group has become what the first spec says, and is then edited.
     fn after(first: &Value, then: &Value) -> Vec<Action> {
-        let before = desired(first);
-        let mut world = Foreseen { desired: &before, observed: Observed::default(), now: Timestamp::UNIX_EPOCH };
-        for action in forecast(&before, &Observed::default(), world.now) {
-            world.apply(&action);
-        }
-        forecast(&desired(then), &world.observed, world.now)
+        let now = Timestamp::UNIX_EPOCH;
+        forecast(&desired(then), &foreseen(&desired(first), now), now)
     }
 
     #[test]

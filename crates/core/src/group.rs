@@ -8,13 +8,16 @@ use std::{
 
 pub use jiff::Timestamp;
 
-use crate::names::Slot;
+use crate::{names::Slot, tenancy::Room};
 
 /// A group as its user wants it, already found to make sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Desired {
     /// The group's UID in Kubernetes.
     pub uid: String,
+    /// The UID that the names, instance UUIDs and markers of its machines follow from: its own, or that of the earlier group whose machines
+    /// it has taken over.
+    pub marker_uid: String,
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -42,12 +45,30 @@ pub struct Desired {
 }
 
 /// CPUs and memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hardware {
     /// Virtual CPUs.
     pub cpus: u32,
     /// Memory, in MiB.
     pub memory_mib: u64,
+}
+
+/// What one machine takes up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Its CPUs and memory.
+    pub hardware: Hardware,
+    /// Capacity of its disks, in MiB. Linked clones count as large as they may grow.
+    pub storage_mib: u64,
+}
+
+impl Size {
+    /// The most of each that either has.
+    #[must_use]
+    pub fn most(self, other: Self) -> Self {
+        let storage_mib = self.storage_mib.max(other.storage_mib);
+        Self { hardware: self.hardware.most(other.hardware), storage_mib }
+    }
 }
 
 /// A digest of what a machine was made from.
@@ -128,6 +149,8 @@ pub struct Observed {
     pub is_stopped: bool,
     /// Folders of the group that its members were moved out of, and that are empty.
     pub left_folders: Vec<FolderId>,
+    /// Whether a member may be on its way into one of those, or one of them is being removed.
+    pub left_folders_are_busy: bool,
     /// The slots whose clone is on its way.
     pub cloning: BTreeSet<Slot>,
     /// Whether clones may be on their way that nobody remembers: tasks on the template from before a restart.
@@ -137,6 +160,10 @@ pub struct Observed {
     pub doubtful: BTreeSet<Slot>,
     /// The slots whose last clone failed, and when the next may be tried.
     pub failed: BTreeMap<Slot, Timestamp>,
+    /// How much more the group may have. `None`: as much as it declares.
+    pub room: Option<Room>,
+    /// The slots that are cloned into without any of that room: what they get is counted already.
+    pub reserved: BTreeSet<Slot>,
 }
 
 /// VMs that carry a group's marker, and aren't its members.
@@ -244,6 +271,8 @@ pub struct Member {
     pub in_folder: bool,
     /// What it has.
     pub hardware: Hardware,
+    /// Capacity of its disks, in MiB, as far as that is known.
+    pub storage_mib: u64,
     /// What can be added while it runs.
     pub hot_add: HotAdd,
     /// The hardware that vCenter has refused to give it.
@@ -319,6 +348,19 @@ impl Member {
 }
 
 impl Hardware {
+    /// The most of each that either has.
+    #[must_use]
+    pub fn most(self, other: Self) -> Self {
+        Self { cpus: self.cpus.max(other.cpus), memory_mib: self.memory_mib.max(other.memory_mib) }
+    }
+
+    /// What it has more of than another.
+    #[must_use]
+    pub fn beyond(self, other: Self) -> Self {
+        let cpus = self.cpus.saturating_sub(other.cpus);
+        Self { cpus, memory_mib: self.memory_mib.saturating_sub(other.memory_mib) }
+    }
+
     /// How many cores each socket is to have, where the number that it has doesn't divide the CPUs, as vCenter demands: the most
     /// that do and aren't more. `None` leaves it as it is.
     #[must_use]

@@ -6,16 +6,19 @@
 //! that comes in as arguments, so that thousands of histories can be played through it in a test.
 
 pub mod backoff;
+pub mod binding;
 pub mod brake;
 pub mod budget;
 pub mod conditions;
 pub mod desired;
+pub mod drift;
 pub mod faults;
 pub mod figures;
 pub mod forecast;
 pub mod group;
-pub mod home;
 pub mod identity;
+pub mod in_flight;
+pub mod inventory;
 pub mod names;
 pub mod news;
 pub mod placement;
@@ -24,10 +27,14 @@ pub mod progress;
 pub mod publication;
 pub mod reasons;
 pub mod record;
+pub mod recorded;
 pub mod roll;
 pub mod shell;
+pub mod take_over;
+pub mod tenancy;
 pub mod throttle;
 pub mod verdict;
+pub mod view;
 
 pub use forecast::forecast;
 pub use plan::{Action, Counts, Plan, Subject, plan};

@@ -9,11 +9,12 @@ use crate::{
     Action, Plan, Subject, Verdict,
     group::{Desired, Lookalikes, Member, Observed, Power},
     names,
-    reasons::Reason,
+    reasons::{EventReason, Reason},
 };
 
 /// What is one piece of news for as long as it lasts, however its words change.
-const LASTING: [Reason; 4] = [Reason::VCenterAway, Reason::SafetyHold, Reason::VMsMissing, Reason::DeadlineExceeded];
+const LASTING: [Reason; 4] =
+    [Reason::VCenterUnreachable, Reason::SafetyHold, Reason::VMsMissing, Reason::DeadlineExceeded];
 
 /// How many VMs are told of by name for one cause. The rest of them are one piece of news together.
 const HANDFUL: usize = 5;
@@ -59,8 +60,8 @@ pub struct Facts<'a> {
     pub plan: &'a Plan,
     /// What is said of it.
     pub verdict: &'a Verdict,
-    /// Why it was stalled when that was last written, if it was.
-    pub stalled_before: Option<&'a str>,
+    /// What stood in its way when that was last written, if something did.
+    pub obstacle_before: Option<&'a str>,
 }
 
 impl Told {
@@ -84,15 +85,15 @@ impl Told {
             self.tell_of_lookalikes(observed, &mut news);
         }
         // What was told by another operator, before this one was started.
-        let lasts = LASTING.iter().map(|reason| reason.word()).find(|word| Some(*word) == facts.stalled_before);
+        let lasts = LASTING.iter().map(|reason| reason.word()).find(|word| Some(*word) == facts.obstacle_before);
         self.topics.extend(lasts.map(ToOwned::to_owned));
         self.tell_of_obstacles(facts.verdict, &mut news);
-        let settled = facts.verdict.conditions[0].reason == Reason::AsDeclared;
+        let settled = facts.verdict.conditions[0].reason == Reason::Reconciled;
         if settled && (!facts.was_settled || !self.topics.is_empty() || !self.drifted.is_empty()) {
             self.topics.clear();
             self.drifted.clear();
-            let machines = count(facts.desired.replicas as usize, "machine");
-            news.push(normal(Reason::AsDeclared.word(), format!("{machines} as declared")));
+            let machines = count(facts.desired.replicas as usize, "VM");
+            news.push(normal(Reason::Reconciled.word(), format!("{machines} as declared")));
         }
         news
     }
@@ -107,7 +108,7 @@ impl Told {
                 // It was left by what the spec says.
                 Subject::LeftFolder(_) => continue,
                 Subject::Slot(slot) => {
-                    let name = names::member(&facts.desired.name, &facts.desired.uid, *slot);
+                    let name = names::member(&facts.desired.name, &facts.desired.marker_uid, *slot);
                     format!("{name} is gone: cloning it again")
                 }
                 Subject::Machine(id) => match observed.members.iter().find(|member| member.id == *id) {
@@ -120,13 +121,16 @@ impl Told {
             }
             if subject == Subject::Folder || self.drifted.len() < HANDFUL {
                 self.drifted.insert(subject);
-                news.push(normal("Drift", message));
+                news.push(normal(EventReason::Drift.word(), message));
             } else {
                 untold += 1;
             }
         }
         if untold > 0 && self.topics.insert("more drift".to_owned()) {
-            news.push(normal("Drift", format!("more VMs were changed in vCenter ({untold} now): putting them right")));
+            news.push(normal(
+                EventReason::Drift.word(),
+                format!("more VMs were changed in vCenter ({untold} now): putting them right"),
+            ));
         }
     }
 
@@ -136,13 +140,13 @@ impl Told {
         self.lookalikes.retain(|told| copies.contains(told) || returned.contains(told));
         let kinds = [
             (
-                "CopyFound",
+                EventReason::CopyFound.word(),
                 copies,
                 "is a copy of a member, with its marker: Drover leaves it alone",
                 "are copies of members, with their markers: Drover leaves them alone",
             ),
             (
-                "VMReturned",
+                EventReason::VMReturned.word(),
                 returned,
                 "was a member, and came back after it was given up: Drover leaves it alone; keep it or delete it",
                 "were members, and came back after they were given up: Drover leaves them alone; keep them or delete them",
@@ -168,33 +172,32 @@ impl Told {
         let mut kinds: BTreeMap<_, usize> = BTreeMap::new();
         for action in &facts.plan.actions {
             let kind = match action {
-                Action::Clone(_) => ("Cloning", "cloning"),
-                Action::Reconfigure(..) => ("Reconfiguring", "changing the CPUs and memory of"),
-                Action::Destroy(_) => ("Removing", "removing"),
+                Action::Clone(_) => (EventReason::Cloning.word(), "cloning"),
+                Action::Reconfigure(..) => (EventReason::Reconfiguring.word(), "changing the CPUs and memory of"),
+                Action::Destroy(_) => (EventReason::Removing.word(), "removing"),
                 _ => continue,
             };
             *kinds.entry(kind).or_default() += 1;
         }
         for ((reason, verb), machines) in kinds {
             if self.topics.insert(reason.to_owned()) {
-                news.push(normal(reason, format!("{verb} {}", count(machines, "machine"))));
+                news.push(normal(reason, format!("{verb} {}", count(machines, "VM"))));
             }
         }
     }
 
     fn tell_of_obstacles(&mut self, verdict: &Verdict, news: &mut Vec<News>) {
-        let stalled = &verdict.conditions[2];
-        let topic = match stalled.reason {
-            Reason::NotStalled => {
-                self.topics.retain(|topic| LASTING.iter().all(|reason| reason.word() != topic));
-                return;
-            }
+        let Some(obstacle) = &verdict.obstacle else {
+            self.topics.retain(|topic| LASTING.iter().all(|reason| reason.word() != topic));
+            return;
+        };
+        let topic = match obstacle.reason {
             reason if LASTING.contains(&reason) => reason.word().to_owned(),
-            reason @ Reason::TasksFail => format!("{} {}", reason.word(), cause(&stalled.message)),
-            reason => format!("{} {}", reason.word(), stalled.message),
+            reason @ Reason::TasksFailing => format!("{} {}", reason.word(), cause(&obstacle.message)),
+            reason => format!("{} {}", reason.word(), obstacle.message),
         };
         if self.topics.insert(topic) {
-            news.push(warning(stalled.reason.word(), stalled.message.clone()));
+            news.push(warning(obstacle.reason.word(), obstacle.message.clone()));
         }
     }
 }
@@ -221,7 +224,7 @@ fn normal(reason: &'static str, message: String) -> News {
 
 /// How a machine was found, where that isn't as declared.
 fn finding(desired: &Desired, member: &Member) -> String {
-    let name = names::member(&desired.name, &desired.uid, member.slot);
+    let name = names::member(&desired.name, &desired.marker_uid, member.slot);
     let mut found = Vec::new();
     if member.name != name {
         found.push(format!("was renamed to {}", member.name));
@@ -268,7 +271,7 @@ mod tests {
     };
 
     fn desired() -> Desired {
-        Desired { uid: "uid".to_owned(), ..spec(&json!({"cpu": 1, "replicas": 2})) }
+        Desired { uid: "uid".to_owned(), marker_uid: "uid".to_owned(), ..spec(&json!({"cpu": 1, "replicas": 2})) }
     }
 
     fn member(power: Power, cpus: u32) -> Member {
@@ -280,6 +283,7 @@ mod tests {
             name: names::member("sample", "uid", Slot(0)),
             in_folder: true,
             hardware: Hardware { cpus, memory_mib: 1024 },
+            storage_mib: 0,
             hot_add: HotAdd::default(),
             refused: None,
             power,
@@ -302,7 +306,7 @@ mod tests {
     ) -> Vec<String> {
         let desired = desired();
         let settled = actions.is_empty() && *trouble == Trouble::None;
-        let plan = Plan { actions, counts: Counts::default(), settled, wake: None, given_up: Vec::new() };
+        let plan = Plan { actions, counts: Counts::default(), settled, wake: None, given_up: Vec::new(), held_back: 0 };
         let verdict = verdict(&desired, &plan, trouble);
         let observed = Some(&Observed { folder: Folder::Occupied, members, ..Observed::default() });
         let facts = Facts {
@@ -312,7 +316,7 @@ mod tests {
             observed,
             plan: &plan,
             verdict: &verdict,
-            stalled_before: None,
+            obstacle_before: None,
         };
         told.news(&facts).into_iter().map(|news| format!("{} {}", news.reason, news.message)).collect()
     }
@@ -321,9 +325,9 @@ mod tests {
     fn what_is_begun_is_told_once_and_its_end_too() {
         let mut told = Told::default();
         let clones = vec![Action::Clone(Slot(0)), Action::Clone(Slot(1))];
-        assert_eq!(tell(&mut told, false, vec![], clones.clone(), &Trouble::None), ["Cloning cloning 2 machines"]);
+        assert_eq!(tell(&mut told, false, vec![], clones.clone(), &Trouble::None), ["Cloning cloning 2 VMs"]);
         assert!(tell(&mut told, false, vec![], clones, &Trouble::None).is_empty());
-        assert_eq!(tell(&mut told, false, vec![], vec![], &Trouble::None), ["AsDeclared 2 machines as declared"]);
+        assert_eq!(tell(&mut told, false, vec![], vec![], &Trouble::None), ["Reconciled 2 VMs as declared"]);
         assert!(tell(&mut told, true, vec![], vec![], &Trouble::None).is_empty());
     }
 
@@ -341,7 +345,7 @@ mod tests {
         ];
         assert_eq!(found(&mut told), expected);
         assert!(found(&mut told).is_empty(), "the same drift is told once");
-        assert_eq!(tell(&mut told, true, vec![], vec![], &Trouble::None), ["AsDeclared 2 machines as declared"]);
+        assert_eq!(tell(&mut told, true, vec![], vec![], &Trouble::None), ["Reconciled 2 VMs as declared"]);
         assert_eq!(found(&mut told), expected, "after it was put right, it is news again");
     }
 
@@ -349,7 +353,14 @@ mod tests {
     fn a_copy_is_told_of_once_and_again_when_it_comes_again() {
         let mut told = Told::default();
         let desired = desired();
-        let plan = Plan { actions: vec![], counts: Counts::default(), settled: true, wake: None, given_up: Vec::new() };
+        let plan = Plan {
+            actions: vec![],
+            counts: Counts::default(),
+            settled: true,
+            wake: None,
+            given_up: Vec::new(),
+            held_back: 0,
+        };
         let verdict = verdict(&desired, &plan, &Trouble::None);
         let mut tell = |copies: &[&str]| {
             let lookalikes = Lookalikes { copies: copies.iter().map(ToString::to_string).collect(), returned: vec![] };
@@ -361,7 +372,7 @@ mod tests {
                 observed,
                 plan: &plan,
                 verdict: &verdict,
-                stalled_before: None,
+                obstacle_before: None,
             };
             told.news(&facts).into_iter().map(|news| news.reason).collect::<Vec<_>>()
         };
@@ -390,7 +401,7 @@ mod tests {
                 "another count is no news"
             );
         }
-        assert_eq!(tell(&mut told, true, vec![], vec![], &Trouble::None), ["AsDeclared 2 machines as declared"]);
+        assert_eq!(tell(&mut told, true, vec![], vec![], &Trouble::None), ["Reconciled 2 VMs as declared"]);
         assert_eq!(tell(&mut told, true, vec![], cloned(30), &Trouble::None).len(), HANDFUL + 1);
     }
 
@@ -413,7 +424,7 @@ mod tests {
     fn an_outage_is_told_once_and_a_failure_once_for_each_of_its_messages() {
         let mut told = Told::default();
         let away = |why: &str| Trouble::VCenterAway(why.to_owned());
-        assert_eq!(tell(&mut told, false, vec![], vec![], &away("refused")), ["VCenterAway refused"]);
+        assert_eq!(tell(&mut told, false, vec![], vec![], &away("refused")), ["VCenterUnreachable refused"]);
         assert!(tell(&mut told, false, vec![], vec![], &away("timed out")).is_empty());
         let fails = |what: &str| Trouble::TasksFail(vec![what.to_owned()]);
         for (what, news) in [("a", 1), ("b", 1), ("a", 0), ("b", 0)] {

@@ -87,7 +87,7 @@ pub fn blames_the_host(step: NextStep) -> bool {
         | NextStep::LogIn
         | NextStep::AwaitVcenter
         | NextStep::AdoptOrConflict
-        | NextStep::AwaitUser(Remedy::Secret | Remedy::Rights | Remedy::Spec) => false,
+        | NextStep::AwaitUser(Remedy::Secret | Remedy::Privileges | Remedy::Spec) => false,
     }
 }
 

@@ -12,10 +12,10 @@ use std::{
     ops::RangeInclusive,
 };
 
-use drover_api::vmgroup::Record as Written;
+use drover_api::{Unknown, vmgroup::Record as Written};
 
 use crate::{
-    group::{FolderId, MachineId},
+    group::{FolderId, Hardware, MachineId, Size},
     names::Slot,
 };
 
@@ -60,6 +60,8 @@ pub struct Record {
     folder: Option<FolderId>,
     left_folders: BTreeSet<FolderId>,
     last: Incarnation,
+    /// The most that any VM gets which is being cloned, where a quota counts it.
+    asked: Option<Size>,
 }
 
 /// What is wrong with a record that was read. Nothing can be told from it, so nothing is done.
@@ -153,6 +155,12 @@ impl Record {
         self.lost.retain(|slot, _| self.slots.contains_key(slot));
     }
 
+    /// The group's folder.
+    #[must_use]
+    pub fn folder(&self) -> Option<&FolderId> {
+        self.folder.as_ref()
+    }
+
     /// The folders that VMs were moved out of.
     #[must_use]
     pub fn left_folders(&self) -> &BTreeSet<FolderId> {
@@ -164,11 +172,23 @@ impl Record {
         self.left_folders.retain(is_there);
     }
 
-    /// Whether another record has the same of these slots, and the same folder.
+    /// The most that any VM gets which is being cloned, where a quota counts it.
+    #[must_use]
+    pub fn asked(&self) -> Option<Size> {
+        self.asked
+    }
+
+    /// Notes the most that any VM gets which is being cloned.
+    pub fn ask(&mut self, asked: Option<Size>) {
+        self.asked = asked;
+    }
+
+    /// Whether another record has the same of these slots, the same folder, and asks for no more.
     #[must_use]
     pub fn agrees(&self, other: &Self, slots: &[Slot]) -> bool {
         let is_same = |slot: &Slot| self.get(*slot) == other.get(*slot) && self.lost(*slot) == other.lost(*slot);
-        self.folder == other.folder && slots.iter().all(is_same)
+        let is_asked = other.asked.is_none_or(|asked| self.asked.is_some_and(|most| most.most(asked) == most));
+        is_asked && self.folder == other.folder && slots.iter().all(is_same)
     }
 
     /// Takes up a VM that was made before, as the one of its slot.
@@ -196,6 +216,8 @@ impl Record {
             folder: self.folder.as_ref().map(|folder| folder.0.clone()),
             left_folders: self.left_folders.iter().map(|folder| folder.0.clone()).collect(),
             going: self.slots.iter().filter_map(going).collect(),
+            asked: self.asked.map(in_words),
+            unknown: Unknown::default(),
         }
     }
 
@@ -204,7 +226,8 @@ impl Record {
         let last = Incarnation(bounded(written.incarnation));
         let left_folders = written.left_folders.iter().cloned().map(FolderId).collect();
         let folder = written.folder.clone().map(FolderId);
-        let mut record = Self { folder, left_folders, last, ..Self::default() };
+        let asked = written.asked.as_deref().and_then(size);
+        let mut record = Self { folder, left_folders, last, asked, ..Self::default() };
         for (texts, stage) in [(&written.made, Stage::Made), (&written.pending, Stage::Pending)] {
             for text in texts {
                 record.insert_range(text, &stage)?;
@@ -256,6 +279,20 @@ fn ranges(slots: impl Iterator<Item = (Slot, Incarnation)>) -> Vec<String> {
     ranges
 }
 
+fn in_words(Size { hardware: Hardware { cpus, memory_mib }, storage_mib }: Size) -> String {
+    let storage = if storage_mib == 0 { String::new() } else { format!(", {storage_mib} MiB of disks") };
+    format!("{cpus} CPUs, {memory_mib} MiB{storage}")
+}
+
+/// Reads `2 CPUs, 1024 MiB, 40960 MiB of disks`, the disks if there are any. Of anything else, nothing is known.
+fn size(text: &str) -> Option<Size> {
+    let (cpus, rest) = text.split_once(" CPUs, ")?;
+    let (memory, storage) = rest.split_once(", ").map_or((rest, None), |(memory, storage)| (memory, Some(storage)));
+    let memory_mib = memory.strip_suffix(" MiB")?.parse().ok()?;
+    let storage = storage.map(|storage| storage.strip_suffix(" MiB of disks")?.parse().ok());
+    Some(Size { hardware: Hardware { cpus: cpus.parse().ok()?, memory_mib }, storage_mib: storage.unwrap_or(Some(0))? })
+}
+
 /// Reads `0-4@1`.
 fn range(text: &str) -> Result<(RangeInclusive<u32>, Incarnation), BadRecord> {
     let bad = || BadRecord(text.to_owned());
@@ -303,7 +340,13 @@ mod tests {
         record.reserve([Slot(3), Slot(7)]);
         record.use_folder(&FolderId("group-v1".to_owned()));
         record.use_folder(&FolderId("group-v2".to_owned()));
+        let hardware = Hardware { cpus: 2, memory_mib: 1024 };
+        record.ask(Some(Size { hardware, storage_mib: 0 }));
+        assert_eq!(record.write().asked.as_deref(), Some("2 CPUs, 1024 MiB"));
+        assert_eq!(Record::read(&record.write()).as_ref(), Ok(&record));
+        record.ask(Some(Size { hardware, storage_mib: 40960 }));
         let written = record.write();
+        assert_eq!(written.asked.as_deref(), Some("2 CPUs, 1024 MiB, 40960 MiB of disks"));
         assert_eq!(
             (&written.made, &written.pending),
             (&vec!["0@1".to_owned(), "2@1".to_owned(), "4@1".to_owned()], &vec!["3@2".to_owned(), "7@2".to_owned()])

@@ -106,6 +106,8 @@ impl Roll {
         {
             self.members.insert(slot, (entry.incarnation, machine));
             self.awaited.insert(slot);
+            // For how long the one before it was missing says nothing of this one.
+            self.held.remove(&slot);
             record.see(slot);
         }
     }
@@ -133,6 +135,23 @@ impl Roll {
             entry.into_iter().chain(lost).any(is_it)
         };
         self.missing.retain(|slot, _| !is_back(*slot));
+    }
+
+    /// Notes which VMs of the record are missing before the group itself is looked at. Those from before records were kept are known by
+    /// their ids alone, and nothing is said of them.
+    pub fn foresee(&mut self, uid: &str, is_there: impl Fn(Slot, &str) -> bool, now: Timestamp) {
+        let Some(record) = self.record.take() else { return };
+        for (slot, entry) in record.entries() {
+            let is_named = entry.incarnation != Incarnation::default() && entry.stage != Stage::Pending;
+            if self.has_looked || !is_named || is_there(slot, &names::instance(uid, slot, entry.incarnation)) {
+                continue;
+            }
+            self.held.insert(slot, (now, true));
+            self.at_first.insert(slot);
+            let counts = now.checked_add(self.patience_with(slot, entry)).unwrap_or(Timestamp::MAX);
+            self.missing.insert(slot, (now, counts));
+        }
+        self.record = Some(record);
     }
 
     /// Whether VMs were missing at the last look.
@@ -234,7 +253,9 @@ fn recovered(uid: &str, record: &Record, sightings: &[Sighting], cloning: &BTree
         let (slot, made) = (claim.slot, claim.made.as_ref()?);
         let lost = record.lost(slot)?;
         let is_it = lost == Incarnation::default() || made.instance == names::instance(uid, slot, lost);
-        (made.incarnation == lost && is_it && !cloning.contains(&slot)).then_some(slot)
+        let successor = record.get(slot).map(|entry| names::instance(uid, slot, entry.incarnation));
+        let is_followed = cloning.contains(&slot) || sightings.iter().any(|other| other.instance == successor);
+        (made.incarnation == lost && is_it && !is_followed).then_some(slot)
     };
     sightings.iter().filter(is_back).filter_map(slot).collect()
 }
@@ -258,6 +279,7 @@ fn gone(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::{Claim, Made};
 
     const UID: &str = "uid";
 
@@ -299,5 +321,57 @@ mod tests {
         roll.note_shown(UID, |instance| instance == third, |_| false);
         assert_eq!(missing(&roll), [1]);
         assert!(roll.has_missing() && roll.toll(UID).0 == 3, "it is counted among as many as before");
+    }
+
+    #[test]
+    fn one_that_was_given_up_stays_so_once_another_has_taken_its_place() {
+        let machine = |id: &str, incarnation: u32| {
+            let instance = names::instance(UID, Slot(2), Incarnation(incarnation));
+            let made = Made { instance: instance.clone(), incarnation: Incarnation(incarnation) };
+            Sighting {
+                id: MachineId(id.to_owned()),
+                instance: Some(instance),
+                claim: Some(Claim { slot: Slot(2), made: Some(made) }),
+                in_place: None,
+                is_template: false,
+                is_legible: true,
+            }
+        };
+        let look = |sightings: &[Sighting]| {
+            hidden().call(UID, sightings, &BTreeSet::new(), |_| false, |id| id.0.clone(), at(1)).found
+        };
+        let (first, second) = (machine("vm-1", 1), machine("vm-2", 2));
+        assert_eq!(look(std::slice::from_ref(&first)).members[&Slot(2)], first.id, "no other has come");
+        let both = look(&[first.clone(), second.clone()]);
+        assert_eq!((&both.members[&Slot(2)], both.returned), (&second.id, vec![first.id]));
+    }
+
+    #[test]
+    fn one_that_takes_the_place_of_a_lost_one_is_waited_for_as_long_as_any() {
+        let mut roll = hidden();
+        roll.cloned(Slot(2), MachineId("vm-9".to_owned()));
+        let held = roll.call(UID, &[], &BTreeSet::new(), |_| false, |id| id.0.clone(), at(500)).held;
+        assert_eq!(held[&Slot(2)].since, at(500));
+        assert_eq!(held[&Slot(1)].since, at(0));
+    }
+
+    #[test]
+    fn what_is_missing_is_known_before_the_group_is_looked_at_and_the_look_keeps_its_time() {
+        let mut roll = Roll::default();
+        let mut record = Record::default();
+        record.reserve([Slot(0), Slot(1), Slot(2)]);
+        record.see(Slot(0));
+        record.see(Slot(1));
+        roll.set_record(record);
+        roll.foresee(UID, |slot, _| slot == Slot(0), at(5));
+        // The third is still to be made.
+        assert_eq!(missing(&roll), [1]);
+        let (_, toll) = roll.toll(UID);
+        assert!(toll[0].at_first && toll[0].since == at(5) && toll[0].counts_from == at(5), "{toll:?}");
+        roll.call(UID, &[], &BTreeSet::new(), |_| false, |id| id.0.clone(), at(7));
+        let (_, toll) = roll.toll(UID);
+        assert_eq!(toll.iter().map(|one| (one.slot.0, one.since)).collect::<Vec<_>>(), [(0, at(7)), (1, at(5))]);
+        roll.foresee(UID, |_, _| true, at(9));
+        assert_eq!(missing(&roll), [0, 1], "once it was looked at, only a look counts");
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{group::Timestamp, news::News};
+use crate::{group::Timestamp, news::News, reasons::EventReason};
 
 /// What has a limit has it for this long.
 pub const WINDOW: Duration = Duration::from_mins(1);
@@ -17,7 +17,7 @@ const EVENTS: usize = 20;
 const FOR_WARNINGS: usize = 5;
 
 /// The reason of an event that sums up what was left out.
-const LEFT_OUT: &str = "EventsLeftOut";
+const LEFT_OUT: &str = EventReason::EventsLeftOut.word();
 
 /// How many events each object has had in the last minute, by UID.
 #[derive(Clone, Debug, Default)]
@@ -192,11 +192,11 @@ mod tests {
         assert_eq!((few.len(), sum_at), (7, None));
         let (rest, sum_at) = limits.admit("a", &news("Drift", false, 30), at(10));
         assert_eq!((rest.len(), sum_at), (8, Some(at(60))), "some room is kept for warnings");
-        let (warnings, sum_at) = limits.admit("a", &news("TasksFail", true, 6), at(59));
+        let (warnings, sum_at) = limits.admit("a", &news("TasksFailing", true, 6), at(59));
         assert_eq!((warnings.len(), sum_at), (5, None), "the sum is asked for once");
         assert_eq!(limits.admit("b", &news("Drift", false, 7), at(59)).0.len(), 7, "another object has its own");
         let sum = limits.sum("a", at(60)).unwrap();
-        assert_eq!(sum.message, "23 more events were left out in this minute: 22 Drift, 1 TasksFail");
+        assert_eq!(sum.message, "23 more events were left out in this minute: 22 Drift, 1 TasksFailing");
         assert!(sum.is_warning && sum.reason == "EventsLeftOut");
         assert_eq!(limits.sum("a", at(60)), None);
         assert_eq!(limits.admit("a", &news("Drift", false, 30), at(61)).0.len(), 15);

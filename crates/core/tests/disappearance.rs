@@ -369,6 +369,7 @@ fn member(id: &MachineId, slot: Slot, vm: &Vm) -> Member {
         name: names::member("group", UID, slot),
         in_folder: true,
         hardware: Hardware { cpus: 1, memory_mib: 1024 },
+        storage_mib: 0,
         hot_add: HotAdd::default(),
         refused: None,
         power: Power::Off,
@@ -385,6 +386,7 @@ fn member(id: &MachineId, slot: Slot, vm: &Vm) -> Member {
 fn desired(replicas: u32) -> Desired {
     Desired {
         uid: UID.to_owned(),
+        marker_uid: UID.to_owned(),
         namespace: "ns".to_owned(),
         name: "group".to_owned(),
         replicas,

@@ -70,11 +70,11 @@ fn operator_logs(dir: &Path) -> Vec<(String, String)> {
     // A killed one may have been cut off inside a character.
     let read = |path: PathBuf| Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned());
     let logs = files.filter_map(|file| Some((file.file_name().into_string().ok()?, read(file.path())?)));
-    logs.filter(|(_, log)| log.contains("drover runs") || log.contains(PANICKED)).collect()
+    logs.filter(|(_, log)| log.contains("Drover runs") || log.contains(PANICKED)).collect()
 }
 
 fn metrics(log: &str) -> Option<String> {
-    let line = log.lines().rfind(|line| line.contains("metrics are served"))?;
+    let line = log.lines().rfind(|line| line.contains("Metrics served"))?;
     // The log is coloured, so what stands before the address isn't plain.
     let address = &line[line.find("127.0.0.1:")?..];
     let address = address.split(|letter: char| !letter.is_ascii_digit() && !['.', ':'].contains(&letter)).next()?;

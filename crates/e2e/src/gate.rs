@@ -35,6 +35,8 @@ pub enum Requests {
     Reads(&'static str),
     /// Those that make something in a namespace, events too.
     Creations(&'static str),
+    /// Those that change something at a path that this is in.
+    ChangesOf(&'static str),
 }
 
 /// What becomes of a request.
@@ -152,7 +154,9 @@ impl Request {
     fn of(head: &[String], body: &[u8]) -> Self {
         let line = head[0].rsplit_once(' ').map_or("", |(request, _)| request).to_owned();
         let is_apply = head[1..].iter().any(|header| header.to_ascii_lowercase().contains("application/apply-patch"));
-        let makes_by_apply = is_apply && !String::from_utf8_lossy(body).contains("\"resourceVersion\"");
+        // A status is of something that is there.
+        let makes_by_apply =
+            is_apply && !line.contains("/status?") && !String::from_utf8_lossy(body).contains("\"resourceVersion\"");
         Self { line, makes_by_apply }
     }
 }
@@ -165,6 +169,7 @@ impl Requests {
         match self {
             Self::Writes => is_write,
             Self::Finalizers => is_write && path.contains("/vmgroups/") && !path.contains("/status"),
+            Self::ChangesOf(part) => is_write && path.contains(part),
             Self::Watches => method == "GET" && path.contains("watch=true"),
             Self::Reads(end) => method == "GET" && path.split('?').next().is_some_and(|path| path.ends_with(end)),
             Self::Creations(namespace) => {

@@ -50,6 +50,12 @@ impl<'a> Group<'a> {
         Self { namespace, sandbox, own: None }
     }
 
+    /// The same in a vCenter that is another sandbox's.
+    #[must_use]
+    pub fn in_vcenter(self, vcenter: &VCenter) -> Self {
+        Self { own: Some(vcenter.clone()), ..self }
+    }
+
     /// Declares the group, again if need be.
     pub fn apply(&self, spec: &Value) {
         let mut manifest = vm_group(self.name(), spec);
@@ -238,6 +244,30 @@ impl<'a> Group<'a> {
             let message = status["lastMessage"].as_str().unwrap_or_default();
             if status["phase"] == phase && message.contains(words) { Ok(()) } else { Err(status.to_string()) }
         });
+    }
+
+    /// Waits until the group says why it isn't ready.
+    #[track_caller]
+    pub fn is_not_ready(&self, reason: &str, words: &str) {
+        eventually(self.sandbox, SOON, &format!("{reason}: {words}"), || {
+            let status = self.status()?;
+            let ready = &status["conditions"][0];
+            let message = ready["message"].as_str().unwrap_or_default();
+            let is_so = ready["status"] == "False" && ready["reason"] == reason && message.contains(words);
+            if is_so { Ok(()) } else { Err(status.to_string()) }
+        });
+    }
+
+    /// Waits until the group is refused for a reason that a person has to put right.
+    #[track_caller]
+    pub fn is_refused(&self, words: &str) {
+        self.says("ERROR", words);
+        let conditions = self.status().unwrap_or_else(|error| panic!("{error}"))["conditions"].clone();
+        let is_stalled = |condition: &Value| {
+            condition["type"] == "Stalled" && condition["status"] == "True" && condition["reason"] == "NotAllowed"
+        };
+        assert!(conditions.as_array().is_some_and(|all| all.iter().any(is_stalled)), "{conditions}");
+        self.tells("NotAllowed", words);
     }
 
     /// Waits for an event on the group.

@@ -7,8 +7,13 @@
 // A harness fails its test by panicking; saying so of each function would say nothing.
 #![allow(clippy::missing_panics_doc)]
 
+mod account;
 mod api;
+mod before;
+mod collector;
 mod discretion;
+#[cfg(test)]
+mod documentation;
 mod eventually;
 mod gate;
 mod group;
@@ -16,22 +21,40 @@ mod http;
 mod log;
 mod node;
 mod operator;
+mod page;
 pub mod process;
 mod program;
+mod prometheus;
 mod rest;
+mod rolls;
 mod sandbox;
 mod shell;
 mod skip;
+mod strangers;
+mod tenant;
+mod terminal;
+mod untouched;
 mod vcenter;
+pub mod webhook;
 
+pub use account::{Account, relative_config};
+pub use before::Before;
+pub use collector::{Collector, Span};
 pub use eventually::eventually;
 pub use gate::{Fate, Gate, GateRule, Requests};
 pub use group::{Group, SOON};
 pub use log::repeated;
 pub use node::Traces;
 pub use operator::{Operator, binary, built};
+pub use page::{Page, Running};
 pub use program::{Failure, Program};
+pub use prometheus::Prometheus;
 pub use rest::at_rest;
+pub use rolls::{have_rolled, roll};
 pub use sandbox::{Namespace, Sandbox, vm_group};
 pub use shell::Shell;
+pub use strangers::Strangers;
+pub use tenant::Tenant;
+pub use terminal::Terminal;
+pub use untouched::Untouched;
 pub use vcenter::{MachineCounts, Rule, VCenter};

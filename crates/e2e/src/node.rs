@@ -40,6 +40,24 @@ impl Sandbox {
     pub fn node(&self) -> &str {
         self.environment().get("NODE_NAME").expect("the sandbox has a node")
     }
+
+    /// The process of a container on the node, by what the pod's status says: `containerd://…`. The node has processes of its own, but they
+    /// are all seen from here.
+    #[must_use]
+    #[track_caller]
+    pub fn process_of(&self, container: &str) -> u32 {
+        let (_, id) = container.rsplit_once('/').unwrap_or_else(|| panic!("{container:?} is no container's id"));
+        let found: Vec<_> = of_cgroups(&[self.node(), id]).collect();
+        assert_eq!(found.len(), 1, "the container {id} has one process: {found:?}");
+        found[0]
+    }
+}
+
+/// The processes in a cgroup whose path has all of these names.
+fn of_cgroups(names: &[&str]) -> impl Iterator<Item = u32> {
+    let is_inside = |line: &str| names.iter().all(|name| line.split('/').any(|part| part == *name));
+    let groups = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    process::running().into_iter().filter(move |pid| groups(pid).lines().any(is_inside))
 }
 
 /// What a machine has of a node, remembered while the node is there to see whether it is gone afterwards.
@@ -57,10 +75,7 @@ impl Traces {
     pub fn of(sandbox: &Sandbox) -> Self {
         let name = sandbox.node();
         // All of a node is in its cgroup, and what its pods are made of in cgroups below.
-        let is_inside = |line: &str| line.split('/').any(|part| part == name);
-        let groups = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let all = process::running().into_iter().filter(|pid| groups(pid).lines().any(is_inside));
-        let processes = all.filter_map(|pid| Some((pid, process::began(pid)?))).collect();
+        let processes = of_cgroups(&[name]).filter_map(|pid| Some((pid, process::began(pid)?))).collect();
         Self { name: name.to_owned(), dir: sandbox.dir().join("node"), processes }
     }
 

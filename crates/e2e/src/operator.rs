@@ -2,13 +2,13 @@
 
 use std::{
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command},
     thread,
     time::{Duration, Instant},
 };
 
-use crate::{Gate, Sandbox, VCenter, eventually, http, log::Log, process};
+use crate::{Before, Gate, Sandbox, VCenter, eventually, http, log::Log, process};
 
 /// A running operator, ended when dropped. Its log is beside those of the sandbox.
 #[derive(Debug)]
@@ -40,22 +40,68 @@ impl Operator {
         Self::begin(name, sandbox, vcenter, arguments, None)
     }
 
-    fn begin(
+    /// Starts the operator of the version before, which has a binary of its own.
+    pub fn start_before(before: &Before, sandbox: &Sandbox, vcenter: &VCenter) -> io::Result<Self> {
+        Self::run(&before.binary(), "before", sandbox, vcenter, &[], None)
+    }
+
+    /// Starts one of several operators, with a gate before its API server.
+    pub fn start_as_behind(
         name: &str,
+        gate: &Gate,
         sandbox: &Sandbox,
         vcenter: &VCenter,
         arguments: &[&str],
+    ) -> io::Result<Self> {
+        let kubeconfig = gate.kubeconfig().to_str().expect("the temporary folder's name is text");
+        Self::begin(name, sandbox, vcenter, arguments, Some(kubeconfig))
+    }
+
+    /// Starts the operator as somebody who is not the cluster's administrator, with a vCenter in its environment or without.
+    pub fn start_as_user(
+        kubeconfig: &Path,
+        name: &str,
+        sandbox: &Sandbox,
+        vcenter: Option<&VCenter>,
+        arguments: &[&str],
+    ) -> io::Result<Self> {
+        let kubeconfig = kubeconfig.to_str().expect("the temporary folder's name is text");
+        Self::begin(name, sandbox, vcenter, arguments, Some(kubeconfig))
+    }
+
+    fn begin<'a>(
+        name: &str,
+        sandbox: &Sandbox,
+        vcenter: impl Into<Option<&'a VCenter>>,
+        arguments: &[&str],
         kubeconfig: Option<&str>,
     ) -> io::Result<Self> {
-        let mut command = Command::new(binary());
+        Self::run(&binary(), name, sandbox, vcenter, arguments, kubeconfig)
+    }
+
+    fn run<'a>(
+        binary: &Path,
+        name: &str,
+        sandbox: &Sandbox,
+        vcenter: impl Into<Option<&'a VCenter>>,
+        arguments: &[&str],
+        kubeconfig: Option<&str>,
+    ) -> io::Result<Self> {
+        let mut command = Command::new(binary);
         // So that tests can hold it still or have it panic.
         command.args(arguments).envs(sandbox.environment()).env("POD_NAME", name).env("DROVER_TRIALS", "1");
         if !arguments.iter().any(|argument| argument.contains("metrics-addr")) {
             // So that they can be searched for what must not be in them.
             command.arg("--metrics-addr=127.0.0.1:0");
         }
-        command.env("VC_HOST", &vcenter.host).env("VC_USER", &vcenter.user).env("VC_PASS", &vcenter.password);
-        command.env("VC_CA_FILE", &vcenter.ca_file).envs(kubeconfig.map(|path| ("KUBECONFIG", path)));
+        if let Some(vcenter) = vcenter.into() {
+            command.env("VC_HOST", &vcenter.host).env("VC_USER", &vcenter.user).env("VC_PASS", &vcenter.password);
+            command.env("VC_CA_FILE", &vcenter.ca_file);
+        } else {
+            // What the sandbox sets up a shell with names one, by any of these.
+            command.env_remove("VC_HOST").env_remove("GOVMOMI_URL").env_remove("GOVC_URL");
+        }
+        command.envs(kubeconfig.map(|path| ("KUBECONFIG", path)));
         let (keeper, log) = Log::keep(&sandbox.dir().join(format!("log/{name}.log")), &command)?;
         Ok(Self { keeper, log })
     }
@@ -69,7 +115,7 @@ impl Operator {
     /// Asks it what it serves, such as `/healthz`: the status and the text of its answer.
     pub fn ask(&self, method: &str, path: &str) -> Result<(u16, String), String> {
         let log = self.log();
-        let line = log.lines().find(|line| line.contains("metrics are served")).ok_or("it does not serve yet")?;
+        let line = log.lines().find(|line| line.contains("Metrics served")).ok_or("it does not serve yet")?;
         let (_, port) = line.rsplit_once(':').ok_or("it does not say where it serves")?;
         let port: String = port.chars().take_while(char::is_ascii_digit).collect();
         let uri = format!("http://127.0.0.1:{port}{}", path.replace(' ', "%20"));

@@ -9,6 +9,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use crate::skip;
+
 /// A command line with its environment, ready to be given more arguments.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -47,6 +49,17 @@ impl Program {
         Self { path: binary("kubectl"), arguments: Vec::new(), environment: BTreeMap::new() }
     }
 
+    /// Lua 5.1, whose rules Argo CD runs its health scripts by. Where it isn't installed, that is said, and the test is skipped.
+    #[must_use]
+    pub fn lua() -> Option<Self> {
+        let path = Path::new("/usr/bin/lua5.1");
+        if !path.exists() {
+            skip::say("lua5.1 is not installed: hack/node-packages.sh installs it");
+            return None;
+        }
+        Some(Self::at(path))
+    }
+
     /// A program by its path.
     #[must_use]
     pub fn at(path: &Path) -> Self {
@@ -74,7 +87,13 @@ impl Program {
 
     /// Runs the program with text to read, and returns what it printed.
     pub fn run_with_input(&self, arguments: &[&str], input: &str) -> Result<String, Failure> {
+        self.told(arguments, input).map(|(printed, _)| printed)
+    }
+
+    /// The same, with what it printed for its user to read beside that, such as warnings.
+    pub fn told(&self, arguments: &[&str], input: &str) -> Result<(String, String), Failure> {
         let failure = |code, stderr| Failure { command: self.shown(arguments), code, stderr };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut child = self
             .command(arguments)
             .spawn()
@@ -85,9 +104,9 @@ impl Program {
         }
         let output = child.wait_with_output().map_err(|error| failure(None, error.to_string()))?;
         if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+            return Ok((text(&output.stdout), text(&output.stderr)));
         }
-        Err(failure(output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))
+        Err(failure(output.status.code(), text(&output.stderr)))
     }
 
     /// The command, for a test that holds the running process itself. Input and outputs are pipes.

@@ -122,10 +122,14 @@ impl Sandbox {
 
     /// Installs Drover's kinds.
     pub fn install_kinds(&self) {
+        self.install_kinds_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/crd/bases"));
+    }
+
+    /// Installs the kinds that are in a folder.
+    pub fn install_kinds_of(&self, bases: &Path) {
         let kubectl = self.kubectl();
-        let bases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/crd/bases");
         for arguments in [
-            &["apply", "--server-side", "-f", text(&bases)][..],
+            &["apply", "--server-side", "-f", text(bases)][..],
             &["wait", "--for=condition=Established", "crd", "--all", "--timeout=20s"],
         ] {
             kubectl.run(arguments).unwrap_or_else(|failure| panic!("{failure}"));

@@ -89,15 +89,24 @@ impl<'a> Shell<'a> {
         shell["status"].clone()
     }
 
-    /// Waits until it is stalled for this reason, and returns the message.
+    /// Waits until it is not as declared for this reason, and returns the message.
     #[track_caller]
-    pub fn is_stalled(&self, reason: &str) -> String {
-        let stalled = |status: &Value| {
-            let mut conditions = status["conditions"].as_array().into_iter().flatten();
-            conditions.find(|condition| condition["type"] == "Stalled").cloned().unwrap_or_default()
+    pub fn is_hindered(&self, reason: &str) -> String {
+        let is_so = |status: &Value| {
+            let ready = condition(status, "Ready");
+            ready["reason"] == reason && ready["status"] == "False"
         };
-        let status = self.status(&format!("stalled: {reason}"), |status| stalled(status)["reason"] == reason);
-        stalled(&status)["message"].as_str().unwrap_or_default().to_owned()
+        let status = self.status(&format!("not ready: {reason}"), is_so);
+        condition(&status, "Ready")["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until nothing stands in its way.
+    #[track_caller]
+    pub fn is_free(&self) {
+        self.status("nothing in its way", |status| {
+            let ready = condition(status, "Ready");
+            ["Reconciled", "Provisioning"].iter().any(|reason| ready["reason"] == *reason)
+        });
     }
 
     /// Waits for an event on it.
@@ -127,4 +136,9 @@ impl<'a> Shell<'a> {
             });
         }
     }
+}
+
+fn condition(status: &Value, kind: &str) -> Value {
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    conditions.find(|condition| condition["type"] == kind).cloned().unwrap_or_default()
 }

@@ -5,7 +5,23 @@ use std::{collections::BTreeMap, fs};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 
-use crate::{Failure, Program, Sandbox, http};
+use crate::{Failure, Namespace, Program, Sandbox, http};
+
+/// What an operator changes a VM or a folder with.
+const CHANGES: [&str; 12] = [
+    "CloneVM_Task",
+    "CreateFolder",
+    "Destroy_Task",
+    "MoveIntoFolder_Task",
+    "PowerOffVM_Task",
+    "PowerOnVM_Task",
+    "ReconfigVM_Task",
+    "RegisterVM_Task",
+    "Rename_Task",
+    "ShutdownGuest",
+    "SuspendVM_Task",
+    "UnregisterVM",
+];
 
 /// How to reach and steer one vCenter.
 #[derive(Clone, Debug)]
@@ -92,6 +108,17 @@ impl VCenter {
     /// Declares it as a VCenter, with what else its spec says, and its credentials as a Secret of the same name.
     pub fn declare(&self, sandbox: &Sandbox, name: &str, spec: &Value) {
         self.declare_secret(sandbox, name, &self.password);
+        self.declare_with_secret_in("default", sandbox, name, spec);
+    }
+
+    /// The same with the Secret in a namespace, such as that of an operator which may read no others.
+    pub fn declare_in(&self, namespace: &Namespace, sandbox: &Sandbox, name: &str, spec: &Value) {
+        let secret = self.secret(&namespace.name, name, &self.password);
+        namespace.declare(&secret).unwrap_or_else(|failure| panic!("{failure}"));
+        self.declare_with_secret_in(&namespace.name, sandbox, name, spec);
+    }
+
+    fn declare_with_secret_in(&self, namespace: &str, sandbox: &Sandbox, name: &str, spec: &Value) {
         let bundle = fs::read_to_string(&self.ca_file).expect("the sandbox has written its authority");
         let mut vcenter = json!({
             "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1",
@@ -99,7 +126,7 @@ impl VCenter {
             "metadata": {"name": name},
             "spec": {
                 "server": self.host,
-                "credentialsSecretRef": {"namespace": "default", "name": name},
+                "credentialsSecretRef": {"namespace": namespace, "name": name},
                 "tls": {"caBundle": bundle},
             },
         });
@@ -111,13 +138,17 @@ impl VCenter {
 
     /// Writes the Secret of a VCenter, with some password.
     pub fn declare_secret(&self, sandbox: &Sandbox, name: &str, password: &str) {
-        let secret = json!({
+        let secret = self.secret("default", name, password);
+        sandbox.declare(&secret).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+
+    fn secret(&self, namespace: &str, name: &str, password: &str) -> Value {
+        json!({
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": name, "namespace": "default"},
+            "metadata": {"name": name, "namespace": namespace},
             "data": {"username": BASE64_STANDARD.encode(&self.user), "password": BASE64_STANDARD.encode(password)},
-        });
-        sandbox.declare(&secret).unwrap_or_else(|failure| panic!("{failure}"));
+        })
     }
 
     /// govc, aimed at this vCenter.
@@ -167,6 +198,14 @@ impl VCenter {
     #[must_use]
     pub fn all_calls(&self, client: &str) -> u64 {
         self.counted(client)["total"].as_u64().unwrap_or(0)
+    }
+
+    /// How often operators have changed something since calls were last counted from 0, by method.
+    #[must_use]
+    pub fn changes(&self) -> BTreeMap<&'static str, u64> {
+        let counted = self.counted("drover");
+        let count = |method: &'static str| (method, counted["methods"][method].as_u64().unwrap_or(0));
+        CHANGES.map(count).into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
     /// Counts calls from 0 again.

@@ -45,7 +45,7 @@ fn figures_are_read_in_one_call_a_minute_for_all_that_is_shown_and_written_five_
     let operator = Operator::start(&sandbox, sandbox.vcenter()).unwrap();
     eventually(&sandbox, SOON, "the operator has read vCenter", || {
         let log = operator.log();
-        if log.contains("vCenter is mirrored") { Ok(()) } else { Err(log) }
+        if log.contains("vCenter mirrored") { Ok(()) } else { Err(log) }
     });
     let reads = || sandbox.vcenter().calls("RetrievePropertiesEx", "drover");
     let before = reads();

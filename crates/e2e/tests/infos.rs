@@ -151,7 +151,7 @@ fn what_becomes_of_a_host_is_shown_at_once() {
 /// The namespace of the published hosts, once it has this one.
 fn published_hosts_once(name: &str) -> Namespace {
     let hosts = published_hosts();
-    status(&hosts, "ch", name, "published", |status| is_found(status, "Seen"));
+    status(&hosts, "ch", name, "published", |status| is_found(status, "Found"));
     hosts
 }
 
@@ -162,7 +162,7 @@ fn a_host_that_is_renamed_or_removed_is_no_longer_shown_under_its_name() {
         .map(|number| (format!("DC0_C0_H{number}"), format!("dc0-c0-h{number}")))
         .into_iter()
         .find(|(_, published)| {
-            status(&hosts, "ch", published, "shown", |status| is_found(status, "Seen"))["machines"] == 0
+            status(&hosts, "ch", published, "shown", |status| is_found(status, "Found"))["machines"] == 0
         })
         .expect("of so many hosts, one has no machine");
     let labels = hosts.get("ch", &published).unwrap()["metadata"]["labels"].clone();
@@ -175,7 +175,7 @@ fn a_host_that_is_renamed_or_removed_is_no_longer_shown_under_its_name() {
         "spec": {"hostname": name},
     });
     mine.declare(&manifest).unwrap();
-    status(&mine, "ch", "mine", "found", |status| is_found(status, "Seen"));
+    status(&mine, "ch", "mine", "found", |status| is_found(status, "Found"));
     set_host(&name, &json!({"name": "esxi-new.rainpole.com"}));
     let lost = status(&mine, "ch", "mine", "not found", |status| is_found(status, "NotFound"));
     let left: Vec<_> = lost.as_object().unwrap().keys().collect();
@@ -185,7 +185,7 @@ fn a_host_that_is_renamed_or_removed_is_no_longer_shown_under_its_name() {
         let expected = format!("spec.hostname: there is no host {name:?} in vCenter");
         if events.contains("hostinfo/mine") && events.contains(&expected) { Ok(()) } else { Err(events) }
     });
-    status(&hosts, "ch", "esxi-new.rainpole.com", "published anew", |status| is_found(status, "Seen"));
+    status(&hosts, "ch", "esxi-new.rainpole.com", "published anew", |status| is_found(status, "Found"));
     assert!(hosts.get("ch", &published).is_err(), "the old name is gone");
     vcenter().govc(&["host.remove", "esxi-new.rainpole.com"]).unwrap();
     eventually(sandbox(), SOON, "the removed host's HostInfo is gone", || {
@@ -216,7 +216,8 @@ fn figures_are_written_when_they_move_far_and_not_when_they_tremble() {
     let after = &hosts.get("ch", &shown).unwrap()["status"];
     assert_eq!(*after, before, "a small move waits for ten minutes to pass");
     set_host(&format!("DC0_C0_H{number_of_host}"), &json!({"status": "yellow"}));
-    let warned = status(&hosts, "ch", &shown, "vCenter's warning", |status| condition(status, "Healthy").1 == "Warned");
+    let warned =
+        status(&hosts, "ch", &shown, "vCenter's warning", |status| condition(status, "Healthy").1 == "Warning");
     assert_eq!(warned["freeCPU"], total - 2100, "figures come with a fact");
 }
 
@@ -318,9 +319,9 @@ fn of_a_machine_that_vcenter_does_not_reach_the_values_seen_last_stay() {
         set(state);
         let message = format!("vCenter says that it is {state}");
         let lost = status(&namespace, "vi", "lost", state, |status| {
-            condition(status, "Healthy") == ("False".to_owned(), "Unwell".to_owned(), message.clone())
+            condition(status, "Healthy") == ("False".to_owned(), "Unhealthy".to_owned(), message.clone())
         });
-        assert!(is_found(&lost, "Seen"), "{lost}");
+        assert!(is_found(&lost, "Found"), "{lost}");
         for field in
             ["guestId", "hwVersion", "totalCPU", "totalMem", "uuid", "instanceUuid", "pathToVM", "cpuUse", "path"]
         {
@@ -418,11 +419,11 @@ fn a_vcenter_that_cannot_publish_its_hosts_says_why_and_all_else_of_it_is_shown(
     vcenter().declare(sandbox(), "unpublished", &json!({"publish": {"hosts": true, "namespace": "unmade"}}));
     let status = vcenter_status("unpublished", "not published", |status| condition(status, "Published").0 == "False");
     let (_, reason, message) = condition(&status, "Published");
-    assert!(reason == "Refused" && message.contains(r#"namespaces "unmade" not found"#), "{reason}: {message}");
+    assert!(reason == "RequestRefused" && message.contains(r#"namespaces "unmade" not found"#), "{reason}: {message}");
     assert_eq!(condition(&status, "Connected").0, "True");
     assert!(status["version"].is_string() && status["hosts"].is_i64(), "{status}");
     let namespace = sandbox().namespace("unmade");
-    vcenter_status("unpublished", "published", |status| condition(status, "Published").1 == "AsDeclared");
+    vcenter_status("unpublished", "published", |status| condition(status, "Published").1 == "Reconciled");
     assert_eq!(namespace.get("ch", "dc0-c0-h0").unwrap()["spec"]["vcenter"], "unpublished");
 }
 
@@ -473,7 +474,7 @@ fn hosts_whose_names_look_alike_or_are_taken_have_hostinfos_of_their_own() {
     let mut manifest = own("by-address");
     manifest["spec"]["hostname"] = json!("2001:db8::7");
     namespace.declare(&manifest).unwrap();
-    status(&namespace, "ch", "by-address", "found", |status| is_found(status, "Seen"));
+    status(&namespace, "ch", "by-address", "found", |status| is_found(status, "Found"));
 }
 
 #[test]
@@ -508,13 +509,51 @@ fn a_vminfo_of_a_members_name_that_is_somebody_elses_is_left_alone_and_told() {
 }
 
 #[test]
+fn a_vminfo_that_claims_the_group_of_another_namespace_shows_none_of_its_members() {
+    let (blue, red) = (sandbox().namespace("owner-blue"), sandbox().namespace("owner-red"));
+    blue.declare(&vm_group("web", &json!({"replicas": 1, "placement": {"hosts": ["DC0_C0_H0"]}}))).unwrap();
+    let member = eventually(sandbox(), SOON, "the member is published", || {
+        let infos = blue.list("vi").map_err(|failure| failure.to_string())?;
+        let found = infos.iter().find(|info| is_found(&info["status"], "Found"));
+        found.and_then(|info| info["metadata"]["name"].as_str()).map(ToOwned::to_owned).ok_or("none".to_owned())
+    });
+    // By its name anybody would find it.
+    blue.patch("vg", "web", &json!({"spec": {"paused": true}})).unwrap();
+    eventually(sandbox(), SOON, "it is paused", || {
+        let group = blue.get("vg", "web").map_err(|failure| failure.to_string())?;
+        let mut conditions = group["status"]["conditions"].as_array().into_iter().flatten();
+        let is_paused = conditions.any(|condition| condition["reason"] == "Paused");
+        if is_paused { Ok(()) } else { Err(group["status"].to_string()) }
+    });
+    let path = status(&blue, "vi", &member, "its path", |status| status["path"].is_string())["path"].clone();
+    vcenter().govc(&["object.rename", path.as_str().unwrap(), "blues-own"]).unwrap();
+    status(&blue, "vi", &member, "shown as renamed", |status| status["name"] == "blues-own");
+    let uid = blue.get("vg", "web").unwrap()["metadata"]["uid"].clone();
+    let owner = json!({
+        "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup", "name": "web", "uid": uid, "controller": true,
+    });
+    // Kubernetes collects what has no owner in its namespace, unless something holds it.
+    let metadata = json!({"name": "forged", "ownerReferences": [owner], "finalizers": ["example.com/hold"]});
+    let forged = json!({
+        "apiVersion": "topology.corinternal.com/v1", "kind": "VMInfo", "metadata": metadata, "spec": {"nodename": member},
+    });
+    red.declare(&forged).unwrap();
+    let is_judged = |status: &Value| is_found(status, "Found") || is_found(status, "NotFound");
+    let shown = status(&red, "vi", "forged", "looked for", is_judged);
+    red.patch("vi", "forged", &json!({"metadata": {"finalizers": null}})).unwrap();
+    assert!(is_found(&shown, "NotFound") && !shown.to_string().contains("blues-own"), "{shown}");
+    blue.patch("vg", "web", &json!({"spec": {"paused": false}})).unwrap();
+    blue.kubectl(&["delete", "vg", "web", "--timeout=60s"]).unwrap();
+}
+
+#[test]
 fn a_member_whose_name_is_cut_after_a_dot_is_published() {
     let namespace = sandbox().namespace("dotted");
     let name = format!("{}.{}", "w".repeat(53), "x".repeat(199));
     namespace.declare(&vm_group(&name, &json!({"replicas": 1, "placement": {"hosts": ["DC0_C0_H0"]}}))).unwrap();
     let info = eventually(sandbox(), SOON, "the member is published", || {
         let infos = namespace.list("vi").map_err(|failure| failure.to_string())?;
-        let found = infos.into_iter().find(|info| is_found(&info["status"], "Seen"));
+        let found = infos.into_iter().find(|info| is_found(&info["status"], "Found"));
         found.ok_or_else(|| "none".to_owned())
     });
     let vm = info["spec"]["nodename"].as_str().unwrap();

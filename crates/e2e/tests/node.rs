@@ -291,7 +291,7 @@ fn flags_that_make_no_sense_get_one_clear_line_and_exit_code_2() {
     let cases: [(&[&str], &str); 3] = [
         (&["--image=shell=/"], "--image: only a node pulls images, so give --node too"),
         (&["--node", "--image=shell"], r#"--image "shell": give NAME=FOLDER"#),
-        (&["--node", "--image=shell=/nowhere"], "there is no folder /nowhere"),
+        (&["--node", "--image=shell=/nowhere"], "there is no folder or archive /nowhere"),
     ];
     for (flags, said) in cases {
         let failure = up.run(flags).expect_err(said);

@@ -69,7 +69,7 @@ fn the_api_server_refuses_a_group_outside_the_schema_and_says_where() {
 #[test]
 fn the_api_server_refuses_what_makes_no_sense_with_a_sentence() {
     let namespace = namespace_with_crds("no-sense");
-    let own = "they are Drover's own, or reach outside of the machine";
+    let own = "they are Drover's own, or reach outside of the VM";
     for (spec, sentence) in [
         (json!({"update": {"maxUnavailable": 0, "maxSurge": "0%"}}), "can't both be 0: no update could ever begin"),
         (json!({"update": {"maxUnavailable": "many"}}), "give a number from 0 to 10000, or a share such as 25%"),
@@ -79,6 +79,11 @@ fn the_api_server_refuses_what_makes_no_sense_with_a_sentence() {
         (json!({"extraConfig": {"RUN.container": "x"}}), own),
         (json!({"extraConfig": {"scsi0:1.fileName": "x"}}), own),
         (json!({"extraConfig": {"guestinfo.userdata": "x"}}), "use spec.guest.cloudInit"),
+        (json!({"extraConfig": {"WorkingDir": "x"}}), "can't be set: they reach outside of the VM"),
+        (json!({"extraConfig": {"sched.swap.dir": "x"}}), "can't be set: they reach outside of the VM"),
+        (json!({"extraConfig": {"scsi0:0.redoDir": "x"}}), "can't be set: they reach outside of the VM"),
+        (json!({"extraConfig": {"pciPassthru0.present": "x"}}), "can't be set: they reach outside of the VM"),
+        (json!({"extraConfig": {"RemoteDisplay.vnc.port": "x"}}), "can't be set: they reach outside of the VM"),
         (json!({"guest": {"cloudInit": {"userData": {}}}}), "give either inline or secretKeyRef"),
         (json!({"powerState": "Standby"}), r#"supported values: "On", "Off", "Suspended""#),
         (json!({"shutdown": {"graceSeconds": -1}}), "spec.shutdown.graceSeconds"),

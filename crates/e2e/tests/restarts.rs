@@ -16,7 +16,7 @@ fn operator(sandbox: &Sandbox) -> Operator {
     let operator = Operator::start(sandbox, sandbox.vcenter()).unwrap();
     eventually(sandbox, SOON, "the operator has read vCenter", || {
         let log = operator.log();
-        if log.contains("vCenter is mirrored") { Ok(()) } else { Err(log) }
+        if log.contains("vCenter mirrored") { Ok(()) } else { Err(log) }
     });
     operator
 }

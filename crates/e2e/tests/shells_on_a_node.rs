@@ -119,7 +119,7 @@ fn an_image_that_is_not_there_is_told_of_and_mended_by_an_edit() {
     let Some(sandbox) = sandbox() else { return };
     let shell = restricted(sandbox, "no-image");
     shell.apply(&json!({"size": 1, "image": "nowhere.example/none:1"})).unwrap();
-    let message = shell.is_stalled("PodsFail");
+    let message = shell.is_hindered("PodsFailing");
     assert!(message.contains("nowhere.example/none:1"), "{message}");
     shell.patch("myownshell", "shell", &json!({"spec": {"image": Value::Null}}));
     runs(&shell, 1);

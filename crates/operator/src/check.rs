@@ -2,26 +2,29 @@
 
 use std::{
     io::{self, Write},
-    path::Path,
     time::Duration,
 };
 
-use drover_api::VmGroup;
-use drover_core::reasons::Reason;
+use drover_api::{VmGroup, vcenter::Enforce};
+use drover_core::{reasons::Reason, tenancy::OPEN};
 use kube::ResourceExt;
+use serde_json::{Value, json};
 use tokio::{
     net::{TcpStream, lookup_host},
     time::timeout,
 };
 
 use crate::{
+    cli::{CheckFlags, Output, Verdict},
     connection::Connection,
-    fleet::Seat,
-    group::{self, Finding},
-    scout::{BadManifest, Manifest, Scout, ScoutError, Stopped, until_stopped},
+    fleet::BoundVCenter,
+    group::{self, Finding, Prospect},
+    offline::{BadManifest, Manifest, Offline, ScoutError, Stopped, until_stopped},
     vcenter,
 };
 
+/// How many objects are listed for a person to read.
+const LISTED: usize = 20;
 /// How long a server has to take a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -31,15 +34,13 @@ pub(crate) enum CheckError {
     #[error(transparent)]
     Manifest(#[from] BadManifest),
     #[error(transparent)]
-    Scout(#[from] ScoutError),
+    Offline(#[from] ScoutError),
     #[error("the Kubernetes cluster does not answer: {0}")]
     Kubernetes(#[from] kube::Error),
     #[error(
-        "no vCenter is named: set VC_HOST, VC_USER and VC_PASS, or make a VCenter, in the cluster or in the manifest of -f"
+        "no vCenter is named: set VC_HOST, VC_USER and VC_PASS, or create a VCenter, in the cluster or in the manifest of -f"
     )]
     NoVCenter,
-    #[error("{0} of these {1} checks failed")]
-    Failed(usize, usize),
     #[error(transparent)]
     Stopped(#[from] Stopped),
     #[error("printing: {0}")]
@@ -47,59 +48,139 @@ pub(crate) enum CheckError {
 }
 
 /// Checks the vCenters that there are, and the groups of a manifest, or else those of the cluster.
-pub(crate) async fn check(file: Option<&Path>, insecure: bool) -> Result<(), CheckError> {
-    let manifest = file.map(Manifest::read).transpose()?.unwrap_or_default();
-    let mut scout = Scout::find(insecure, manifest.vcenters, manifest.secrets).await?;
-    if scout.connections.is_empty() {
+pub(crate) async fn check(flags: &CheckFlags) -> Result<Verdict, CheckError> {
+    let manifest = flags.file.as_deref().map(Manifest::read).transpose()?.unwrap_or_default();
+    let mut offline = Offline::find(&flags.look, manifest.vcenters, manifest.secrets).await?;
+    if offline.connections.is_empty() {
         return Err(CheckError::NoVCenter);
     }
-    let groups = file.is_some().then_some(manifest.groups);
-    let outcome = until_stopped(Box::pin(check_all(&mut scout, groups))).await;
+    let groups = flags.file.is_some().then_some(manifest.groups);
+    let mut sheet = Sheet { output: flags.look.output, sections: Vec::new() };
+    let outcome = until_stopped(Box::pin(check_all(&mut offline, groups, flags, &mut sheet))).await;
     // Also after an error: nothing else would end the sessions.
-    scout.farewell().await;
-    let Sheet { noted, failed } = outcome?;
-    if failed == 0 { Ok(()) } else { Err(CheckError::Failed(failed, noted)) }
+    offline.farewell().await;
+    outcome?;
+    sheet.finish()
 }
 
 /// Checks all vCenters, and these groups or those of the cluster.
-async fn check_all(scout: &mut Scout, groups: Option<Vec<VmGroup>>) -> Result<Sheet, CheckError> {
-    let mut sheet = Sheet::default();
-    for (name, connection) in scout.connections.clone() {
+async fn check_all(
+    offline: &mut Offline,
+    groups: Option<Vec<VmGroup>>,
+    flags: &CheckFlags,
+    sheet: &mut Sheet,
+) -> Result<(), CheckError> {
+    for (name, connection) in offline.connections.clone() {
         match connection {
-            Err(why) => sheet.title(&format!("VCenter {name}"))?.note("declaration", &Err(why))?,
+            Err(why) => {
+                sheet.begin(&format!("VCenter {name}"), json!({"kind": "VCenter", "name": name}))?;
+                sheet.note("declaration", Err(why))?;
+            }
             Ok(connection) => {
-                sheet.title(&format!("VCenter {name} ({})", connection.endpoint))?;
-                for finding in connect(scout, &connection).await {
-                    sheet.note(finding.what, &finding.outcome)?;
+                let server = connection.endpoint.to_string();
+                let about = json!({"kind": "VCenter", "name": name, "server": server});
+                sheet.begin(&format!("VCenter {name} ({server})"), about)?;
+                for finding in connect(offline, &connection).await {
+                    sheet.note(finding.what, finding.outcome)?;
                 }
+                sheet.note("reach", Ok(reach(offline, &name)))?;
             }
         }
+    }
+    let tenant = flags.as_namespace.as_deref();
+    if let Some(namespace) = tenant {
+        show_as(offline, namespace, sheet).await?;
     }
     let groups = match groups {
         Some(groups) => groups,
-        None => scout.cluster.groups().await?,
+        None => offline.cluster.groups(tenant.or(flags.look.namespace.as_deref())).await?,
     };
     for group in groups {
-        let group = scout.cluster.known(group).await?;
-        let namespace = group.namespace().unwrap_or_default();
-        let title = format!("VmGroup {namespace}/{}", group.name_any());
-        match scout.seat(&group).await {
-            Err(none) => sheet.title(&title)?.note("vCenter", &Err(none.to_string()))?,
-            Ok(seat) => {
-                let Seat { live, .. } = &seat;
-                sheet.title(&format!("{title} in {}", live.name))?;
-                let secrets = scout.cluster.secrets(&namespace);
-                for finding in group::survey(&seat, secrets.as_ref(), &scout.cluster.id, &group).await {
-                    sheet.note(finding.what, &finding.outcome)?;
+        let group = offline.cluster.known(group).await?;
+        if tenant.is_some_and(|namespace| group.namespace().as_deref() != Some(namespace)) {
+            continue;
+        }
+        let (namespace, name) = (group.namespace().unwrap_or_default(), group.name_any());
+        let title = format!("VmGroup {namespace}/{name}");
+        let mut about = json!({"kind": "VmGroup", "namespace": namespace, "name": name});
+        match offline.bound(&group).await {
+            Err(none) => {
+                sheet.begin(&title, about)?;
+                sheet.note("vCenter", Err(none.to_string()))?;
+            }
+            Ok(bound) => {
+                let BoundVCenter { live, .. } = &bound;
+                about["vcenter"] = json!(live.name);
+                sheet.begin(&format!("{title} in {}", live.name), about)?;
+                let secrets = offline.cluster.secrets(&namespace);
+                for finding in group::preflight(&bound, secrets.as_ref(), &offline.cluster.id, &group).await {
+                    sheet.note(finding.what, finding.outcome)?;
                 }
             }
         }
     }
-    Ok(sheet)
+    Ok(())
+}
+
+fn reach(offline: &Offline, vcenter: &str) -> String {
+    match offline.roster.enforcement(vcenter) {
+        None => format!("Open: {OPEN}"),
+        Some(Enforce::Warn) => "Restricted, but nothing is refused, because spec.enforce is Warn".to_owned(),
+        Some(Enforce::Enforce) => "Restricted".to_owned(),
+    }
+}
+
+/// Shows what a namespace may use in each vCenter that serves it.
+async fn show_as(offline: &mut Offline, namespace: &str, sheet: &mut Sheet) -> Result<(), CheckError> {
+    let about = json!({"kind": "Namespace", "name": namespace});
+    let title = format!("Namespace {namespace}");
+    let missing = match offline.seats(namespace).await? {
+        None => Some("there is no such namespace, so nobody can say which entries of spec.allow select it"),
+        Some(seats) if seats.is_empty() => Some("no VCenter serves this namespace"),
+        Some(seats) => {
+            for (vcenter, bound) in seats {
+                let mut about = about.clone();
+                about["vcenter"] = json!(vcenter);
+                sheet.begin(&format!("{title} in {vcenter}"), about)?;
+                match bound {
+                    Err(none) => sheet.note("vCenter", Err(none.to_string()))?,
+                    Ok(bound) => {
+                        let groups = offline.cluster.groups(Some(namespace)).await?;
+                        show_seat(offline, &bound, namespace, &groups, sheet)?;
+                    }
+                }
+            }
+            None
+        }
+    };
+    if let Some(why) = missing {
+        sheet.begin(&title, about)?;
+        sheet.note("namespace", Err(why.to_owned()))?;
+    }
+    Ok(())
+}
+
+fn show_seat(
+    offline: &Offline,
+    bound: &BoundVCenter,
+    namespace: &str,
+    groups: &[VmGroup],
+    sheet: &mut Sheet,
+) -> io::Result<()> {
+    sheet.note("reach", Ok(reach(offline, &bound.live.name)))?;
+    let quota = Prospect::of(bound, &bound.live.mirror(), &offline.cluster.id, namespace, groups, None);
+    sheet.note("quota", Ok(quota.map_or_else(|| "none".to_owned(), |quota| quota.in_words())))?;
+    let usable = bound.rules.as_ref().map(|rules| group::usable(&bound.live.mirror(), rules, &bound.defaults));
+    for (list, paths) in usable.into_iter().flatten() {
+        sheet.allow(list, &paths.into_iter().collect::<Vec<_>>())?;
+    }
+    // Those that every VmGroup may set are the same everywhere.
+    let keys = bound.keys.allowed.iter().flat_map(|entry| entry.iter()).map(ToString::to_string);
+    sheet.allow("extraConfig", &keys.collect::<Vec<_>>())
 }
 
 /// Goes the way to a vCenter, step by step, until one fails.
-async fn connect(scout: &mut Scout, connection: &Connection) -> Vec<Finding> {
+async fn connect(offline: &mut Offline, connection: &Connection) -> Vec<Finding> {
     let finding = |what, outcome| Finding { what, outcome };
     let mut found = Vec::new();
     let uri = connection.endpoint.uri();
@@ -126,7 +207,7 @@ async fn connect(scout: &mut Scout, connection: &Connection) -> Vec<Finding> {
             return found;
         }
     };
-    scout.remember(&client);
+    offline.remember(&client);
     let session = client.session().await;
     let trusted = || {
         let trusted = if connection.trust == vim25::Trust::Insecure { "not checked" } else { "trusted" };
@@ -137,12 +218,13 @@ async fn connect(scout: &mut Scout, connection: &Connection) -> Vec<Finding> {
         Ok(session) => {
             let about = &session.content.about;
             found.push(trusted());
-            let who = format!("{}, {} build {}", session.user.user_name, about.full_name, about.build);
+            // The full name has the build in it.
+            let who = format!("{}, {}", session.user.user_name, about.full_name);
             found.push(finding("login", Ok(who)));
             let _ = client.logout().await;
         }
         Err(error) => match vcenter::reason(&error) {
-            Reason::Untrusted => found.push(finding("certificate", Err(error.to_string()))),
+            Reason::CertificateUntrusted => found.push(finding("certificate", Err(error.to_string()))),
             Reason::LoginRefused => found.extend([trusted(), finding("login", Err(error.to_string()))]),
             _ => found.push(finding("vCenter", Err(error.to_string()))),
         },
@@ -150,26 +232,99 @@ async fn connect(scout: &mut Scout, connection: &Connection) -> Vec<Finding> {
     found
 }
 
-/// What is printed, line by line as it is found.
-#[derive(Default)]
+/// What is found: printed line by line as it is, or as one document in the end.
 struct Sheet {
-    noted: usize,
-    failed: usize,
+    output: Output,
+    /// What each was about, and what was found of it.
+    sections: Vec<(Value, Vec<Finding>)>,
 }
 
 impl Sheet {
-    fn title(&mut self, title: &str) -> io::Result<&mut Self> {
-        writeln!(io::stdout(), "{title}")?;
-        Ok(self)
+    /// Goes on to something else.
+    fn begin(&mut self, title: &str, about: Value) -> io::Result<()> {
+        self.sections.push((about, Vec::new()));
+        if self.output == Output::Text { writeln!(io::stdout(), "{title}") } else { Ok(()) }
     }
 
-    fn note(&mut self, what: &str, outcome: &Result<String, String>) -> io::Result<()> {
-        self.noted += 1;
-        self.failed += usize::from(outcome.is_err());
-        let (mark, words) = match outcome {
-            Ok(words) => ("ok  ", words),
-            Err(words) => ("FAIL", words),
+    fn note(&mut self, what: &'static str, outcome: Result<String, String>) -> io::Result<()> {
+        if self.output == Output::Text {
+            let (mark, words) = match &outcome {
+                Ok(words) => ("ok  ", words),
+                Err(words) => ("FAIL", words),
+            };
+            writeln!(io::stdout(), "  {mark} {what:13} {words}")?;
+        }
+        if let Some((_, findings)) = self.sections.last_mut() {
+            findings.push(Finding { what, outcome });
+        }
+        Ok(())
+    }
+
+    /// Notes what a list of a VCenter allows.
+    fn allow(&mut self, list: &'static str, all: &[String]) -> io::Result<()> {
+        let words = match all.len() {
+            0 => "none".to_owned(),
+            1..=LISTED => all.join(", "),
+            more => format!("{} and {} more", all[..LISTED].join(", "), more - LISTED),
         };
-        writeln!(io::stdout(), "  {mark} {what:13} {words}")
+        self.note(list, Ok(words))?;
+        if let Some((about, _)) = self.sections.last_mut() {
+            about["allowed"][list] = json!(all);
+        }
+        Ok(())
+    }
+
+    /// Says what came of it.
+    fn finish(self) -> Result<Verdict, CheckError> {
+        let findings = || self.sections.iter().flat_map(|(_, findings)| findings);
+        let (noted, failed) = (findings().count(), findings().filter(|finding| finding.outcome.is_err()).count());
+        if self.output == Output::Json {
+            writeln!(io::stdout(), "{:#}", self.json(noted, failed))?;
+        } else if failed > 0 {
+            eprintln!("drover: {failed} of these {noted} checks failed");
+        }
+        Ok(if failed == 0 { Verdict::Clean } else { Verdict::Findings })
+    }
+
+    /// As docs/command-line.md has it.
+    fn json(&self, noted: usize, failed: usize) -> Value {
+        let sections = self.sections.iter().map(|(about, findings)| {
+            let checks = findings.iter().map(|finding| {
+                let (is_ok, message) = match &finding.outcome {
+                    Ok(message) => (true, message),
+                    Err(message) => (false, message),
+                };
+                json!({"name": finding.what, "ok": is_ok, "message": message})
+            });
+            let mut section = about.clone();
+            section["checks"] = checks.collect();
+            section
+        });
+        json!({"kind": "Check", "checks": noted, "failed": failed, "objects": sections.collect::<Vec<_>>()})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_has_what_was_found_of_each_object_and_how_much_of_it_failed() {
+        let found = |what, outcome: Result<&str, &str>| Finding {
+            what,
+            outcome: outcome.map(ToOwned::to_owned).map_err(ToOwned::to_owned),
+        };
+        let lab = json!({"kind": "VCenter", "name": "lab"});
+        let sections = vec![(lab, vec![found("name", Ok("is there")), found("login", Err("is refused"))])];
+        let sheet = Sheet { output: Output::Json, sections };
+        let expected = json!({
+            "kind": "Check", "checks": 2, "failed": 1,
+            "objects": [{"kind": "VCenter", "name": "lab", "checks": [
+                {"name": "name", "ok": true, "message": "is there"},
+                {"name": "login", "ok": false, "message": "is refused"},
+            ]}],
+        });
+        assert_eq!(sheet.json(2, 1), expected);
+        assert_eq!(sheet.finish().unwrap(), Verdict::Findings);
     }
 }

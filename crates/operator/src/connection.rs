@@ -3,8 +3,12 @@
 use std::env;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
-use drover_api::{VCenterSpec, vcenter::Tls};
+use drover_api::{
+    VCenterSpec,
+    vcenter::{SERVER_ANNOTATION, Tls},
+};
 use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
 use vim25::{
     Client, Credentials, Endpoint, Settings, Trust,
     client::{BadEndpoint, BadThumbprint, BadTrust, Observer},
@@ -21,13 +25,35 @@ pub(crate) struct Connection {
 /// What is wrong with the environment, and what to set.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadEnvironment {
-    #[error("{0} is not set: with VC_HOST, VC_USER and VC_PASS are needed too (or their GOVMOMI_ names)")]
-    Missing(&'static str),
-    #[error("VC_HOST: {0}")]
-    Host(#[from] BadEndpoint),
-    #[error("VC_CA_FILE: {0}")]
-    Trust(#[from] BadTrust),
+    #[error("{0} is set, but {1} is not: set it too")]
+    Missing(&'static str, &'static str),
+    #[error("{0}: {1}")]
+    Host(&'static str, BadEndpoint),
+    #[error("{0}: {1}")]
+    Trust(&'static str, BadTrust),
+    #[error("GOVC_INSECURE is {0:?}: give true or false")]
+    Insecure(String),
+    #[error("{0}: http:// sends the password in clear text: write https://, or use --insecure")]
+    ClearText(&'static str),
 }
+
+/// The variables that name a vCenter, as one family of tools knows them.
+struct Variables {
+    host: &'static str,
+    user: &'static str,
+    password: &'static str,
+    authorities: &'static str,
+}
+
+const SEED: Variables = Variables { host: "VC_HOST", user: "VC_USER", password: "VC_PASS", authorities: "VC_CA_FILE" };
+const GOVMOMI: Variables = Variables {
+    host: "GOVMOMI_URL",
+    user: "GOVMOMI_USERNAME",
+    password: "GOVMOMI_PASSWORD",
+    authorities: "GOVMOMI_TLS_CA_CERTS",
+};
+const GOVC: Variables =
+    Variables { host: "GOVC_URL", user: "GOVC_USERNAME", password: "GOVC_PASSWORD", authorities: "GOVC_TLS_CA_CERTS" };
 
 /// Why a VCenter can't be connected to as it is declared, as a sentence that names the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +72,36 @@ pub(crate) enum BadDeclaration {
     Unreadable(String, String),
     #[error("spec.credentialsSecretRef: the Secret {0} has no {1}")]
     NoKey(String, &'static str),
+    #[error("spec.server: http:// sends the password in clear text: write https://, or set spec.tls.insecure")]
+    ClearText,
+    #[error(
+        "spec.server: give it with spec.credentialsSecretRef: only the VCenter \"default\" can take both from the operator's environment"
+    )]
+    Incomplete,
+    #[error(
+        "spec.server: the operator's environment names no vCenter: set VC_HOST, VC_USER and VC_PASS there, or give spec.server and \
+         spec.credentialsSecretRef"
+    )]
+    NoEnvironment,
+    #[error(
+        "spec.tls: the environment's vCenter is verified as the environment says: by VC_CA_FILE, or not with --insecure"
+    )]
+    TrustOfEnvironment,
+    #[error(
+        "spec.credentialsSecretRef: the Secret {namespace}/{name} does not say which server it is for: kubectl -n {namespace} annotate \
+         secret {name} {SERVER_ANNOTATION}={server}"
+    )]
+    NoServer { namespace: String, name: String, server: String },
+    #[error(
+        "spec.credentialsSecretRef: the Secret {0} is for another server than {1}, by its annotation {SERVER_ANNOTATION}: correct \
+         spec.server, or the annotation"
+    )]
+    OtherServer(String, String),
+    #[error(
+        "spec.tls.insecure: the Secret {0} has the annotation {SERVER_ANNOTATION}, and is sent over verified TLS only: remove \
+         spec.tls.insecure"
+    )]
+    Unverified(String),
 }
 
 impl Connection {
@@ -63,30 +119,81 @@ impl Connection {
 
     /// The vCenter that the environment names, if it names one.
     pub(crate) fn of_environment(insecure: bool) -> Result<Option<Self>, BadEnvironment> {
-        let Some(host) = either("VC_HOST", "GOVMOMI_URL") else { return Ok(None) };
-        let endpoint: Endpoint = host.parse()?;
-        let user = either("VC_USER", "GOVMOMI_USERNAME");
-        let password = either("VC_PASS", "GOVMOMI_PASSWORD");
+        Self::of_variables(insecure, |name| env::var(name).ok())
+    }
+
+    /// What variables name. The first two families may be mixed, as the seed operators have them; a shell that is set up for govc has
+    /// nothing to say of a vCenter that they name.
+    fn of_variables(
+        insecure: bool,
+        variable: impl Fn(&'static str) -> Option<String>,
+    ) -> Result<Option<Self>, BadEnvironment> {
+        let get = |name| variable(name).filter(|value| !value.is_empty());
+        let is_named = |family: &&Variables| get(family.host).is_some();
+        let Some(family) = [&SEED, &GOVMOMI, &GOVC].into_iter().find(is_named) else { return Ok(None) };
+        let is_govc = family.host == GOVC.host;
+        let families = if is_govc { vec![&GOVC] } else { vec![&SEED, &GOVMOMI] };
+        let first = |of: fn(&Variables) -> &'static str| families.iter().find_map(|family| get(of(family)));
+        let host = get(family.host).unwrap_or_default();
+        let endpoint: Endpoint = host.parse().map_err(|bad| BadEnvironment::Host(family.host, bad))?;
+        let user = first(|family| family.user);
+        let password = first(|family| family.password);
         let credentials = match (user, password, endpoint.credentials()) {
-            (Some(user), Some(password), _) => Credentials::password(user, password),
+            (Some(user), Some(password), _) | (None, Some(password), Some(Credentials::Password { user, .. })) => {
+                Credentials::password(user, password)
+            }
             (None, None, Some(credentials)) => credentials,
-            (None, ..) => return Err(BadEnvironment::Missing("VC_USER")),
-            (_, None, _) => return Err(BadEnvironment::Missing("VC_PASS")),
+            (None, ..) => return Err(BadEnvironment::Missing(family.host, family.user)),
+            (_, None, _) => return Err(BadEnvironment::Missing(family.host, family.password)),
         };
-        let trust = match either("VC_CA_FILE", "GOVMOMI_TLS_CA_CERTS") {
+        let insecure = insecure || (is_govc && get("GOVC_INSECURE").map_or(Ok(false), truth)?);
+        let authorities = families.iter().find_map(|family| Some((family.authorities, get(family.authorities)?)));
+        let trust = match authorities {
             _ if insecure => Trust::Insecure,
-            Some(path) => Trust::in_file(path)?,
+            Some((name, paths)) => in_files(&paths).map_err(|bad| BadEnvironment::Trust(name, bad))?,
             None => Trust::System,
         };
+        if is_clear_text(&endpoint) && !insecure {
+            return Err(BadEnvironment::ClearText(family.host));
+        }
         Ok(Some(Self { endpoint, credentials, trust }))
     }
 
-    /// What a VCenter declares. `secret` is the one that it names.
-    pub(crate) fn declared(spec: &VCenterSpec, secret: Option<&Secret>) -> Result<Self, BadDeclaration> {
-        let endpoint = spec.server.parse()?;
+    /// The same, where a VCenter leaves it to the environment.
+    pub(crate) fn left_to_environment<T>(spec: &VCenterSpec, environment: Option<T>) -> Result<T, BadDeclaration> {
+        if !spec.tls.is_default() {
+            return Err(BadDeclaration::TrustOfEnvironment);
+        }
+        environment.ok_or(BadDeclaration::NoEnvironment)
+    }
+
+    /// What a VCenter declares. `own` is the operator's own namespace, and `secret` the Secret that the VCenter names.
+    pub(crate) fn declared(spec: &VCenterSpec, own: &str, secret: Option<&Secret>) -> Result<Self, BadDeclaration> {
+        let (Some(server), Some(reference)) = (&spec.server, &spec.credentials_secret_ref) else {
+            return Err(BadDeclaration::Incomplete);
+        };
+        let endpoint: Endpoint = server.parse()?;
         let trust = trust(&spec.tls)?;
-        let reference = format!("{}/{}", spec.credentials_secret_ref.namespace, spec.credentials_secret_ref.name);
+        if is_clear_text(&endpoint) && trust != Trust::Insecure {
+            return Err(BadDeclaration::ClearText);
+        }
+        let namespace = reference.namespace.as_deref().unwrap_or(own);
+        let name = &reference.name;
+        let reference = format!("{namespace}/{name}");
         let Some(secret) = secret else { return Err(BadDeclaration::NoSecret(reference)) };
+        match secret.annotations().get(SERVER_ANNOTATION) {
+            None if namespace == own => {}
+            None => {
+                let (namespace, name) = (namespace.to_owned(), name.clone());
+                return Err(BadDeclaration::NoServer { namespace, name, server: endpoint.to_string() });
+            }
+            Some(server) if !names(server, &endpoint) => {
+                return Err(BadDeclaration::OtherServer(reference, endpoint.to_string()));
+            }
+            // Without a certificate that is verified, a name says nothing of who answers.
+            Some(_) if trust == Trust::Insecure => return Err(BadDeclaration::Unverified(reference)),
+            Some(_) => {}
+        }
         let get = |names: [&'static str; 3]| {
             let value = names.iter().find_map(|name| secret.data.as_ref()?.get(*name));
             let value = value.and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
@@ -101,6 +208,20 @@ impl Connection {
             .ok_or(BadDeclaration::NoKey(reference, "password: put it under VC_PASS, password or GOVMOMI_PASSWORD"))?;
         Ok(Self { endpoint, credentials: Credentials::password(user, password), trust })
     }
+}
+
+fn is_clear_text(endpoint: &Endpoint) -> bool {
+    endpoint.uri().scheme_str() == Some("http")
+}
+
+/// Whether text names the server of an endpoint, by host and port.
+fn names(text: &str, endpoint: &Endpoint) -> bool {
+    let of = |endpoint: &Endpoint| {
+        let uri = endpoint.uri();
+        let port = uri.port_u16().unwrap_or(if is_clear_text(endpoint) { 80 } else { 443 });
+        (uri.host().unwrap_or_default().to_ascii_lowercase(), port)
+    };
+    text.parse().is_ok_and(|named| of(&named) == of(endpoint))
 }
 
 fn trust(tls: &Tls) -> Result<Trust, BadDeclaration> {
@@ -118,9 +239,25 @@ fn trust(tls: &Tls) -> Result<Trust, BadDeclaration> {
     BASE64_STANDARD.decode(plain).map(Trust::Authorities).map_err(|_| BadDeclaration::NotPem)
 }
 
-fn either(first: &str, second: &str) -> Option<String> {
-    let get = |name| env::var(name).ok().filter(|value| !value.is_empty());
-    get(first).or_else(|| get(second))
+/// The authorities in some files, whose paths are separated as in PATH.
+fn in_files(paths: &str) -> Result<Trust, BadTrust> {
+    let mut all = Vec::new();
+    for path in env::split_paths(paths).filter(|path| !path.as_os_str().is_empty()) {
+        if let Trust::Authorities(text) = Trust::in_file(path)? {
+            all.extend(text);
+            all.push(b'\n');
+        }
+    }
+    Ok(Trust::Authorities(all))
+}
+
+/// What govc takes for a bool.
+fn truth(text: String) -> Result<bool, BadEnvironment> {
+    match text.as_str() {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(BadEnvironment::Insecure(text)),
+    }
 }
 
 #[cfg(test)]
@@ -147,9 +284,49 @@ mod tests {
             [("VC_USER", "VC_PASS"), ("username", "password"), ("GOVMOMI_USERNAME", "GOVMOMI_PASSWORD")]
         {
             let secret = secret(&[(user, "me"), (password, "hush\n")]);
-            let connection = Connection::declared(&spec(&json!({})), Some(&secret)).unwrap();
+            let connection = Connection::declared(&spec(&json!({})), "ops", Some(&secret)).unwrap();
             assert_eq!(connection.credentials, Credentials::password("me", "hush"));
         }
+    }
+
+    fn named(variables: &[(&str, &str)]) -> Result<Option<(String, String, Trust)>, String> {
+        let get = |name: &'static str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let connection = Connection::of_variables(false, get).map_err(|bad| bad.to_string())?;
+        Ok(connection.map(|it| {
+            let Credentials::Password { user, .. } = it.credentials else { panic!("no password") };
+            (it.endpoint.to_string(), user, it.trust)
+        }))
+    }
+
+    #[test]
+    fn the_environment_may_use_the_names_of_the_seeds_of_govmomi_or_of_govc_in_this_order() {
+        let seed = [("VC_HOST", "a"), ("VC_USER", "u"), ("VC_PASS", "p")];
+        let govmomi = [("GOVMOMI_URL", "b"), ("GOVMOMI_USERNAME", "v"), ("GOVMOMI_PASSWORD", "p")];
+        let govc = [("GOVC_URL", "c"), ("GOVC_USERNAME", "w"), ("GOVC_PASSWORD", "p"), ("GOVC_INSECURE", "true")];
+        let of = |host: &str, user: &str, trust| Ok(Some((host.to_owned(), user.to_owned(), trust)));
+        let all = [&seed[..], &govmomi, &govc].concat();
+        assert_eq!(named(&all), of("a", "u", Trust::System), "what is for govc has nothing to say here");
+        assert_eq!(named(&all[3..]), of("b", "v", Trust::System));
+        assert_eq!(named(&govc), of("c", "w", Trust::Insecure));
+        assert_eq!(named(&[("VC_HOST", "a"), govmomi[1], govmomi[2]]), of("a", "v", Trust::System));
+        assert_eq!(named(&[("GOVC_URL", "https://me:hush@c/sdk")]), of("c", "me", Trust::System));
+        assert_eq!(named(&[("GOVC_URL", "me:hush@c"), ("GOVC_PASSWORD", "p")]), of("c", "me", Trust::System));
+        assert_eq!(named(&[("VC_HOST", "")]), Ok(None));
+        for (variables, why) in [
+            (&[("GOVC_URL", "c"), ("VC_USER", "u")][..], "GOVC_URL is set, but GOVC_USERNAME is not: set it too"),
+            (&seed[..2], "VC_HOST is set, but VC_PASS is not: set it too"),
+            (
+                &[govc[0], govc[1], govc[2], ("GOVC_INSECURE", "maybe")],
+                "GOVC_INSECURE is \"maybe\": give true or false",
+            ),
+        ] {
+            assert_eq!(named(variables), Err(why.to_owned()));
+        }
+        let missing = named(&[govc[0], govc[1], govc[2], ("GOVC_TLS_CA_CERTS", "/no/such/file")]).unwrap_err();
+        assert!(missing.starts_with("GOVC_TLS_CA_CERTS: "), "{missing}");
     }
 
     #[test]
@@ -163,9 +340,89 @@ mod tests {
             (json!({}), Some(&secret(&[("password", "hush")])), "the Secret ops/lab has no user"),
             (json!({}), Some(&secret(&[("username", "me")])), "the Secret ops/lab has no password"),
         ] {
-            let error = Connection::declared(&spec(&more), secret).unwrap_err().to_string();
+            let error = Connection::declared(&spec(&more), "ops", secret).unwrap_err().to_string();
             assert!(error.contains(message) && !error.contains("hush"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_secret_goes_to_the_server_that_it_names_and_without_a_name_to_any_from_the_own_namespace_only() {
+        let declared = |own: &str, server: &str, named: Option<&str>, tls: serde_json::Value| {
+            let mut secret = secret(&[("username", "me"), ("password", "hush")]);
+            let annotations = named.map(|named| (SERVER_ANNOTATION.to_owned(), named.to_owned()));
+            secret.metadata.annotations = Some(annotations.into_iter().collect());
+            let spec = spec(&json!({"server": server, "tls": tls}));
+            Connection::declared(&spec, own, Some(&secret)).map(|_| ()).map_err(|bad| bad.to_string())
+        };
+        let (checked, insecure) = (json!({}), json!({"insecure": true}));
+        for (own, server, named, tls, problem) in [
+            ("ops", "vc.example.com", None, &checked, None),
+            ("ops", "vc.example.com", None, &insecure, None),
+            (
+                "drover",
+                "vc.example.com",
+                None,
+                &checked,
+                Some("annotate secret lab vm.codeconnect.vmworld.com/server=vc."),
+            ),
+            ("drover", "vc.example.com", None, &insecure, Some("kubectl -n ops annotate secret lab")),
+            ("drover", "vc.example.com", Some("vc.example.com"), &checked, None),
+            ("drover", "VC.example.com:443", Some("https://vc.example.com/sdk"), &checked, None),
+            ("drover", "vc.example.com", Some("vc.example.com"), &insecure, Some("over verified TLS only")),
+            ("drover", "http://vc.example.com", Some("http://vc.example.com"), &insecure, Some("verified TLS only")),
+            ("drover", "vc.example.com:8443", Some("vc.example.com"), &checked, Some("is for another server")),
+            ("drover", "vc.example.com.evil.org", Some("vc.example.com"), &checked, Some("is for another server")),
+            ("drover", "vc.example.com", Some(""), &checked, Some("is for another server")),
+            // Whoever annotates a Secret means it, wherever the Secret is.
+            ("ops", "vc.example.com", Some("vc.example.com"), &checked, None),
+            ("ops", "evil.org", Some("vc.example.com"), &checked, Some("is for another server than evil.org")),
+            ("ops", "vc.example.com", Some("vc.example.com"), &insecure, Some("over verified TLS only")),
+        ] {
+            match (declared(own, server, named, tls.clone()), problem) {
+                (Ok(()), None) => {}
+                (Err(said), Some(words)) if said.contains(words) && !said.contains("hush") => {}
+                (outcome, _) => panic!("{own} {server} {named:?} {tls}: {outcome:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_vcenter_gives_both_server_and_secret_or_leaves_both_to_the_environment() {
+        for missing in ["server", "credentialsSecretRef"] {
+            let mut spec = json!({"server": "vc", "credentialsSecretRef": {"name": "lab"}});
+            spec.as_object_mut().unwrap().remove(missing);
+            let spec = serde_json::from_value(spec).unwrap();
+            assert_eq!(Connection::declared(&spec, "ops", None).unwrap_err(), BadDeclaration::Incomplete, "{missing}");
+            assert!(!spec.is_of_environment());
+        }
+        let spec: VCenterSpec = serde_json::from_value(json!({})).unwrap();
+        assert!(spec.is_of_environment());
+        assert_eq!(Connection::left_to_environment(&spec, Some("there")), Ok("there"));
+        assert_eq!(Connection::left_to_environment(&spec, None::<()>), Err(BadDeclaration::NoEnvironment));
+        // Who writes VCenters doesn't decide whom the environment's password is shown to.
+        let spec: VCenterSpec = serde_json::from_value(json!({"tls": {"insecure": true}})).unwrap();
+        assert_eq!(Connection::left_to_environment(&spec, Some("there")), Err(BadDeclaration::TrustOfEnvironment));
+    }
+
+    #[test]
+    fn clear_text_is_sent_only_where_somebody_says_that_it_may_be() {
+        let good = secret(&[("username", "me"), ("password", "hush")]);
+        let declared = |tls| {
+            let spec = spec(&json!({"server": " http://vc.example.com", "tls": tls}));
+            Connection::declared(&spec, "ops", Some(&good)).map_err(|bad| bad.to_string())
+        };
+        for tls in [json!({}), json!({"thumbprint": "00".repeat(32)})] {
+            assert!(declared(tls).unwrap_err().starts_with("spec.server: http:// sends the password in clear text"));
+        }
+        assert!(declared(json!({"insecure": true})).is_ok());
+
+        let seed = [("VC_HOST", "http://a"), ("VC_USER", "u"), ("VC_PASS", "p")];
+        let refused = named(&seed).unwrap_err();
+        assert_eq!(refused, "VC_HOST: http:// sends the password in clear text: write https://, or use --insecure");
+        let get = |name: &'static str| seed.iter().find(|(known, _)| *known == name).map(|(_, it)| (*it).to_owned());
+        assert!(Connection::of_variables(true, get).unwrap().is_some());
+        let govc = [("GOVC_URL", "http://u:p@c"), ("GOVC_INSECURE", "true")];
+        assert_eq!(named(&govc), Ok(Some(("c".to_owned(), "u".to_owned(), Trust::Insecure))));
     }
 
     #[test]
@@ -174,7 +431,7 @@ mod tests {
         let pem = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
         for bundle in [pem.to_owned(), BASE64_STANDARD.encode(pem)] {
             let spec = spec(&json!({"tls": {"caBundle": bundle}}));
-            let connection = Connection::declared(&spec, Some(&good)).unwrap();
+            let connection = Connection::declared(&spec, "ops", Some(&good)).unwrap();
             assert_eq!(connection.trust, Trust::Authorities(pem.as_bytes().to_vec()));
         }
     }

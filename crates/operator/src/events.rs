@@ -18,7 +18,7 @@ use kube::{
 };
 use tracing::warn;
 
-use crate::refusal::is_namespace_leaving;
+use crate::{leadership::Claim, refusal::is_namespace_leaving};
 
 const MANAGER: &str = "drover";
 
@@ -29,10 +29,23 @@ static LIMITS: LazyLock<Mutex<EventLimits>> = LazyLock::new(Mutex::default);
 static IS_ENDING: OnceLock<Box<LookAhead>> = OnceLock::new();
 type LookAhead = dyn Fn(&str) -> bool + Send + Sync;
 
+/// The claim of the replica that tells of what is told to all of them. A command that a person runs has none.
+static TELLS: OnceLock<Claim> = OnceLock::new();
+
 /// Says where to ask whether a namespace is being deleted: nothing can be made in it, and who deletes it needs no events there.
 pub(crate) fn look_ahead(is_ending: impl Fn(&str) -> bool + Send + Sync + 'static) {
     // An operator starts once.
     let _ = IS_ENDING.set(Box::new(is_ending));
+}
+
+/// Says which of several replicas tells of what is told to all of them.
+pub(crate) fn tell_for_all_by(claim: Claim) {
+    let _ = TELLS.set(claim);
+}
+
+/// Whether this replica tells of what is told to all of them.
+pub(crate) fn are_told_here() -> bool {
+    TELLS.get().is_none_or(Claim::holds)
 }
 
 /// Tells what there is to tell of an object, or how much more of that there was in a minute. Nobody waits for it, and what can't be
@@ -80,8 +93,9 @@ async fn write(events: &Api<Event>, regarding: &Regarding, news: &News) {
         // It is being deleted since a moment ago.
         && !is_namespace_leaving(&error)
     {
-        let Regarding { name, namespace, .. } = regarding;
-        warn!(%namespace, object = %name, reason = news.reason, %error, "an event could not be written");
+        let Regarding { name, reference, .. } = regarding;
+        let object = format!("{}/{name}", reference.namespace.as_deref().unwrap_or_default());
+        warn!(kind = reference.kind.as_deref().map(display), %object, reason = news.reason, %error, "Event not written");
     }
 }
 

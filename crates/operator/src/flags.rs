@@ -2,7 +2,14 @@
 
 use clap::{ArgAction, Args};
 
-use crate::serve::{Address, BadAddress};
+use crate::{
+    admission::AdmissionFlags,
+    cluster::ClusterFlags,
+    log::LogFlags,
+    scope::Controllers,
+    serve::{Address, BadAddress, Serving},
+    traces::TraceFlags,
+};
 
 /// How the operator is to run.
 #[derive(Args, Debug)]
@@ -20,7 +27,7 @@ pub(crate) struct Flags {
         hide_default_value = true
     )]
     pub insecure: bool,
-    /// Work only while holding a Lease, so that of several operators one works and the others stand by.
+    /// Share the vCenters with other replicas by Leases, so that one replica works in each. Without it, only one replica may run. Default: false.
     #[arg(
         long,
         value_name = "true|false",
@@ -33,9 +40,45 @@ pub(crate) struct Flags {
         hide_default_value = true
     )]
     pub enable_leader_election: bool,
-    /// Serve /metrics, /healthz and /readyz at this address, such as :8080 or 127.0.0.1:8080; 0 is none.
-    #[arg(long, value_name = "ADDRESS", value_parser = where_to_serve, default_value = "0", hide_default_value = true)]
+    /// Address that /metrics is served at, such as :8443 or 127.0.0.1:8080; 0 is none. Default: 0. Without
+    /// --health-probe-bind-address, /healthz and /readyz are served there, too.
+    #[arg(
+        long,
+        visible_alias = "metrics-bind-address",
+        value_name = "ADDRESS",
+        value_parser = where_to_serve,
+        default_value = "0",
+        hide_default_value = true
+    )]
     pub metrics_addr: Serve,
+    #[command(flatten)]
+    pub serving: Serving,
+    #[command(flatten)]
+    pub admission: AdmissionFlags,
+    /// Controllers to run, as a list of vmgroup, vcenter, hostinfo, vminfo and myownshell. `*` is all, and a minus sign takes one
+    /// away: *,-myownshell. A controller that is left out needs neither its kind nor rights on it; VMs that exist are left as they are.
+    /// Without vcenter, Drover reads nothing that is cluster-scoped: it serves the environment's vCenter only, and needs --cluster-id.
+    #[arg(long, value_name = "LIST", default_value = "*")]
+    pub controllers: Controllers,
+    /// Namespaces to read and serve, as a list. Objects in other namespaces are not read, and their VMs are left as they are. Default:
+    /// all namespaces.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub namespaces: Vec<String>,
+    /// The operator's own namespace, for its Leases, and for the Secrets of VCenters that name no namespace. Default: `POD_NAMESPACE`,
+    /// then the service account's, then the kubeconfig's.
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// Id of this Kubernetes cluster, which is written into each VM: VMs of another cluster are never touched. Keep it for as long as
+    /// the VMs exist. Default: the UID of the namespace kube-system. A cluster that is rebuilt or restored from a backup needs the id of
+    /// the old cluster to take over the VMs of the old cluster.
+    #[arg(long, value_name = "ID", value_parser = cluster_id)]
+    pub cluster_id: Option<String>,
+    #[command(flatten)]
+    pub cluster: ClusterFlags,
+    #[command(flatten)]
+    pub log: LogFlags,
+    #[command(flatten)]
+    pub traces: TraceFlags,
 }
 
 /// Whether, and where, to serve what is known of the operator.
@@ -54,7 +97,7 @@ pub(crate) fn with_two_dashes(argument: String) -> String {
 }
 
 /// What Go takes for a bool.
-fn truth(text: &str) -> Result<bool, &'static str> {
+pub(crate) fn truth(text: &str) -> Result<bool, &'static str> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
@@ -62,8 +105,17 @@ fn truth(text: &str) -> Result<bool, &'static str> {
     }
 }
 
+/// An id that can stand in a VM's marker.
+fn cluster_id(text: &str) -> Result<String, &'static str> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ['-', '.', '_'].contains(&letter);
+    if (1..=63).contains(&text.len()) && text.chars().all(is_plain) {
+        return Ok(text.to_owned());
+    }
+    Err("give 1 to 63 letters, digits, dots, dashes or underscores")
+}
+
 /// An address, or Go's word for none.
-fn where_to_serve(text: &str) -> Result<Serve, BadAddress> {
+pub(crate) fn where_to_serve(text: &str) -> Result<Serve, BadAddress> {
     match text {
         "0" => Ok(Serve::Nowhere),
         address => address.parse().map(Serve::At),
@@ -108,6 +160,25 @@ mod tests {
     }
 
     #[test]
+    fn the_scope_is_all_unless_it_is_named() {
+        let all = parse("").unwrap();
+        assert_eq!((all.controllers, all.namespaces.len()), (Controllers::default(), 0));
+        let some = parse("--controllers=*,-myownshell -namespaces a,b -n ops --cluster-id=prod-1").unwrap();
+        assert_eq!(some.controllers.to_string(), "vmgroup,vcenter,hostinfo,vminfo");
+        assert_eq!(some.namespaces, ["a", "b"]);
+        assert_eq!((some.namespace.as_deref(), some.cluster_id.as_deref()), (Some("ops"), Some("prod-1")));
+        for (line, why) in [
+            ("--controllers=vmgroups", "there is no controller \"vmgroups\""),
+            ("--controllers=-vmgroup", "no controller is left to run"),
+            ("--cluster-id=a/b", "give 1 to 63 letters"),
+            ("--cluster-id=", "give 1 to 63 letters"),
+        ] {
+            let refused = parse(line).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
+
+    #[test]
     fn where_metrics_are_served_is_written_as_in_go() {
         let at = |address: &str| Serve::At(address.parse().unwrap());
         for (line, serve) in [
@@ -115,9 +186,12 @@ mod tests {
             ("--metrics-addr=0", Serve::Nowhere),
             ("--metrics-addr=:8080", at(":8080")),
             ("-metrics-addr 127.0.0.1:8080", at("127.0.0.1:8080")),
+            ("--metrics-bind-address=:8443", at(":8443")),
         ] {
             assert_eq!(parse(line).unwrap().metrics_addr, serve, "{line}");
         }
+        assert_eq!(parse("--health-probe-bind-address=:8081").unwrap().serving.health_probe_bind_address, at(":8081"));
+        assert!(parse("-metrics-secure").unwrap().serving.metrics_secure);
         let refused = parse("--metrics-addr=8080").unwrap_err();
         assert!(refused.contains("write :PORT, HOST:PORT, or 0 for none"), "{refused}");
     }

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt::Debug};
 
-use drover_core::news::News;
+use drover_core::{news::News, reasons::EventReason};
 use kube::{
     Api, Client, Resource,
     api::{ListParams, ObjectMeta},
@@ -79,8 +79,11 @@ impl Unreadable {
     where
         K: Resource<DynamicType = ()>,
     {
+        if !events::are_told_here() {
+            return;
+        }
         let message = format!("{self}: nothing is done for this {} until that is changed", K::kind(&()));
-        let news = News { is_warning: true, reason: "Unreadable", message };
+        let news = News { is_warning: true, reason: EventReason::Unreadable.word(), message };
         events::tell(kube, &Guarded::<K>(Err(self.clone())), &[news]);
     }
 }

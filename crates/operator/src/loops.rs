@@ -157,7 +157,7 @@ pub(crate) fn end_at_panics() {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let what = said(panic.payload());
         if IS_CAUGHT.get() {
-            return error!(place, what, "Drover has a bug");
+            return error!(place, error = what, "Drover has a bug");
         }
         end(format!("Drover has a bug: at {place}: {what}"));
     }));
@@ -182,7 +182,7 @@ static ENDED: Notify = Notify::const_new();
 
 /// Has the operator end: nothing more is changed, and what can be said goodbye to in a moment is.
 fn end(why: String) {
-    error!("{why}; the operator ends, to be started again");
+    error!(error = why, "Drover has a bug; the operator ends, to be started again");
     if END.set(why).is_ok() {
         ENDED.notify_one();
         // Whatever else stands still now.

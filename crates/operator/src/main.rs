@@ -3,9 +3,13 @@
 //! This is where decisions meet the world. Reconcilers read what is declared and what the vCenters say, ask
 //! `drover-core` what to do, and do it; nothing is decided here.
 
+mod admission;
 mod check;
+mod cli;
+mod cluster;
 mod connection;
 mod crds;
+mod duties;
 mod events;
 mod flags;
 mod fleet;
@@ -15,16 +19,20 @@ mod info;
 mod leadership;
 mod log;
 mod loops;
+mod merged;
 mod metrics;
+mod offline;
 mod plan;
+mod prepare;
 mod refusal;
 mod release;
 mod run;
-mod scout;
+mod scope;
 mod serve;
-mod shelf;
+mod shared_watch;
 mod shell;
 mod status;
+mod traces;
 mod vcenter;
 
 use std::{
@@ -35,14 +43,17 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
+use cli::{CheckFlags, PlanFlags, Verdict};
+use cluster::ClusterFlags;
 use flags::Flags;
 use log::Log;
+use traces::Exporter;
 
 /// Runs groups of virtual machines on VMware vSphere, declared as Kubernetes resources.
 #[derive(Parser)]
-#[command(version, after_help = ENVIRONMENT, args_conflicts_with_subcommands = true)]
+#[command(name = "drover", version, after_help = ENVIRONMENT, args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -51,32 +62,58 @@ struct Arguments {
 }
 
 const ENVIRONMENT: &str = "\
-Without a command, it runs the operator.
-The cluster is the one that KUBECONFIG names, or the pod's own. The vCenters are those that VCenter objects declare, and
-one called default that VC_HOST, VC_USER and VC_PASS name (or GOVMOMI_URL, GOVMOMI_USERNAME and GOVMOMI_PASSWORD); its
-certificate is checked against the machine's own authorities, or those in the file VC_CA_FILE. RUST_LOG=debug says more.";
+Without a command, drover runs the operator: drover -insecure is drover run --insecure.
+
+Cluster: the one that --kubeconfig, KUBECONFIG or ~/.kube/config names, or the pod's own.
+vCenters: those that VCenter objects declare, and one called default that the environment names:
+  VC_HOST, VC_USER, VC_PASS, VC_CA_FILE, or else
+  GOVMOMI_URL, GOVMOMI_USERNAME, GOVMOMI_PASSWORD, GOVMOMI_TLS_CA_CERTS, or else
+  GOVC_URL, GOVC_USERNAME, GOVC_PASSWORD, GOVC_TLS_CA_CERTS, GOVC_INSECURE.";
 
 #[derive(Subcommand)]
 enum Command {
     /// Run the operator until it is told to stop.
-    Run(Flags),
-    /// Print what would be done to reach a manifest from what is in vCenter now, and do none of it.
+    #[command(after_help = cli::RUN_EXAMPLES)]
+    Run(Box<Flags>),
+    /// Print what would be done to the VMs of a manifest's VmGroups, and do none of it.
+    #[command(after_help = cli::PLAN_EXAMPLES)]
     Plan(PlanFlags),
     /// Connect as the operator would, and print what works and what doesn't: names, TLS, login, privileges, and all that each
-    /// group names.
+    /// VmGroup names.
+    #[command(after_help = cli::CHECK_EXAMPLES)]
     Check(CheckFlags),
     /// Go on after an incident: clone and destroy again, though VMs are missing. The status of the VmGroups and the VCenter that are
     /// stopped names the incident.
+    #[command(after_help = cli::RELEASE_EXAMPLES)]
     Release {
         /// The incident, such as vc-abcdefgh.
         incident: String,
+        /// Release VmGroups of this namespace only. Default: all namespaces.
+        #[arg(short, long, value_name = "NAME")]
+        namespace: Option<String>,
+        #[command(flatten)]
+        cluster: ClusterFlags,
     },
-    /// What a vCenter has to be told about Drover.
+    /// Print what a vCenter has to be told about Drover.
     #[command(name = "vcenter", subcommand)]
     VCenter(VCenterCommand),
-    /// Print the custom resource definitions, to apply with `kubectl apply --server-side -f -`.
+    /// Print the custom resource definitions.
+    #[command(after_help = cli::CRDS_EXAMPLES)]
     Crds {
-        /// Write each into a file `<group>_<plural>.yaml` of this folder instead.
+        /// Folder to write each definition into, as `<group>_<plural>.yaml`, instead of printing them.
+        #[arg(long, value_name = "DIR")]
+        output_dir: Option<PathBuf>,
+    },
+    /// Print a script that has a shell complete commands and flags.
+    #[command(after_help = cli::COMPLETION_EXAMPLES)]
+    Completion {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the man page.
+    #[command(after_help = cli::MAN_EXAMPLES)]
+    Man {
+        /// Folder to write the man page of each command into, instead of printing one.
         #[arg(long, value_name = "DIR")]
         output_dir: Option<PathBuf>,
     },
@@ -85,75 +122,66 @@ enum Command {
 #[derive(Subcommand)]
 enum VCenterCommand {
     /// Print the least privileges that Drover needs, as a role to create with govc.
+    #[command(after_help = cli::PRIVILEGES_EXAMPLES)]
     Privileges,
 }
 
-#[derive(Args)]
-struct CheckFlags {
-    /// Check the groups of this manifest, with the VCenters and Secrets in it, in place of the cluster's. `-` is standard input.
-    #[arg(short, long, value_name = "FILE")]
-    file: Option<PathBuf>,
-    /// Connect to the environment's vCenter without checking its certificate: anybody on the way can read the password.
-    #[arg(long)]
-    insecure: bool,
-}
-
-#[derive(Args)]
-struct PlanFlags {
-    /// The manifest with the groups; other objects in it are passed over. `-` is standard input.
-    #[arg(short, long, value_name = "FILE")]
-    file: PathBuf,
-    /// Connect to vCenter without checking its certificate: anybody on the way can read the password.
-    #[arg(long)]
-    insecure: bool,
-}
-
 fn main() -> ExitCode {
-    let arguments = Arguments::parse_from(env::args().map(flags::with_two_dashes));
-    let outcome = match arguments.command {
-        Some(Command::Crds { output_dir: Some(dir) }) => crds::write(&dir).map_err(Into::into),
-        Some(Command::Crds { output_dir: None }) => crds::print().map_err(Into::into),
-        Some(Command::Plan(flags)) => plan(&flags),
-        Some(Command::Check(flags)) => check(&flags),
-        Some(Command::Release { incident }) => release(&incident),
-        Some(Command::VCenter(VCenterCommand::Privileges)) => privileges(),
-        Some(Command::Run(flags)) => run(&flags),
-        None => run(&arguments.run),
+    let words: Vec<_> = env::args().map(flags::with_two_dashes).collect();
+    let arguments = match Arguments::try_parse_from(&words) {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() && cli::tells_by_code(&words) => {
+            // Nobody is there to be told, if this fails.
+            let _ = error.print();
+            return ExitCode::FAILURE;
+        }
+        Err(error) => error.exit(),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+    match execute(arguments) {
+        Ok(verdict) => verdict.into(),
         Err(error) => {
-            eprintln!("drover: {error}");
+            log::fail(&*error);
             ExitCode::FAILURE
         }
     }
 }
 
+fn execute(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
+    match arguments.command {
+        Some(Command::Plan(flags)) => return Ok(runtime()?.block_on(plan::plan(&flags))?),
+        Some(Command::Check(flags)) => return Ok(runtime()?.block_on(check::check(&flags))?),
+        Some(Command::Crds { output_dir: Some(dir) }) => crds::write(&dir)?,
+        Some(Command::Crds { output_dir: None }) => crds::print()?,
+        Some(Command::Release { incident, namespace, cluster }) => {
+            runtime()?.block_on(release::release(&incident, namespace.as_deref(), &cluster))?;
+        }
+        Some(Command::VCenter(VCenterCommand::Privileges)) => privileges()?,
+        Some(Command::Completion { shell }) => cli::completion(shell)?,
+        Some(Command::Man { output_dir }) => cli::man(output_dir.as_deref())?,
+        Some(Command::Run(flags)) => run(&flags)?,
+        None => run(&arguments.run)?,
+    }
+    Ok(Verdict::Clean)
+}
+
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
-    let log = Log::start();
+    let (log, level) = Log::start(&flags.log);
     loops::end_at_panics();
+    let mut traces = Exporter::start(&flags.traces)?;
     Ok(runtime()?.block_on(async {
-        tokio::select! {
+        let outcome = tokio::select! {
             outcome = run::run(flags) => outcome,
             never = log.sum_up() => match never {},
-        }
+            never = level.follow() => match never {},
+            never = traces.run() => match never {},
+        };
+        traces.flush().await;
+        outcome
     })?)
 }
 
-fn plan(flags: &PlanFlags) -> Result<(), Box<dyn Error>> {
-    Ok(runtime()?.block_on(plan::plan(&flags.file, flags.insecure))?)
-}
-
-fn check(flags: &CheckFlags) -> Result<(), Box<dyn Error>> {
-    Ok(runtime()?.block_on(check::check(flags.file.as_deref(), flags.insecure))?)
-}
-
-fn release(incident: &str) -> Result<(), Box<dyn Error>> {
-    Ok(runtime()?.block_on(release::release(incident))?)
-}
-
 fn privileges() -> Result<(), Box<dyn Error>> {
-    Ok(io::stdout().write_all(vcenter::rights::role().as_bytes())?)
+    Ok(io::stdout().write_all(vcenter::privileges::role().as_bytes())?)
 }
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {

@@ -3,21 +3,23 @@
 use std::{
     collections::BTreeMap,
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use drover_api::VmGroup;
 use drover_core::{
     Action,
     desired::Invalid,
-    group::{Desired, MachineId, Member},
+    group::{Desired, MachineId},
     names,
 };
 use kube::ResourceExt;
+use serde_json::{Value, json};
 
 use crate::{
+    cli::{Output, PlanFlags, Verdict},
     group::{self, Unusable},
-    scout::{BadManifest, Manifest, NoSeat, Scout, ScoutError, Stopped, until_stopped},
+    offline::{BadManifest, Manifest, NoSeat, Offline, ScoutError, Stopped, until_stopped},
 };
 
 /// Why there is no plan.
@@ -34,7 +36,7 @@ pub(crate) enum PlanError {
     #[error("{0}: {1}")]
     Unusable(String, Box<Unusable>),
     #[error(transparent)]
-    Scout(#[from] ScoutError),
+    Offline(#[from] ScoutError),
     #[error("the Kubernetes cluster does not answer: {0}")]
     Kubernetes(#[from] kube::Error),
     #[error(transparent)]
@@ -44,63 +46,148 @@ pub(crate) enum PlanError {
 }
 
 /// Prints what would be done to reach the groups of a manifest.
-pub(crate) async fn plan(file: &Path, insecure: bool) -> Result<(), PlanError> {
-    let manifest = Manifest::read(file)?;
+pub(crate) async fn plan(flags: &PlanFlags) -> Result<Verdict, PlanError> {
+    let manifest = Manifest::read(&flags.file)?;
     if manifest.groups.is_empty() {
-        return Err(PlanError::NoGroup(file.into()));
+        return Err(PlanError::NoGroup(flags.file.clone()));
     }
-    let mut scout = Scout::find(insecure, manifest.vcenters, manifest.secrets).await?;
-    let outcome = until_stopped(Box::pin(plan_all(&mut scout, manifest.groups))).await;
+    let mut offline = Offline::find(&flags.look, manifest.vcenters, manifest.secrets).await?;
+    let outcome = until_stopped(Box::pin(plan_all(&mut offline, manifest.groups))).await;
     // Also after an error: nothing else would end the sessions.
-    scout.farewell().await;
-    outcome
+    offline.farewell().await;
+    let plan = Plan { groups: outcome? };
+    let mut out = io::stdout().lock();
+    match flags.look.output {
+        Output::Text => plan.groups.iter().try_for_each(|group| group.print(&mut out))?,
+        Output::Json => writeln!(out, "{:#}", plan.json())?,
+    }
+    Ok(if plan.actions() == 0 { Verdict::Clean } else { Verdict::Findings })
 }
 
-async fn plan_all(scout: &mut Scout, groups: Vec<VmGroup>) -> Result<(), PlanError> {
+async fn plan_all(offline: &mut Offline, groups: Vec<VmGroup>) -> Result<Vec<Planned>, PlanError> {
+    let mut planned = Vec::new();
     for group in groups {
-        let group = scout.cluster.known(group).await?;
+        let group = offline.cluster.known(group).await?;
         let title = format!("VmGroup {}/{}", group.namespace().unwrap_or_default(), group.name_any());
         let desired = Desired::of(&group).map_err(|invalid| PlanError::Invalid(title.clone(), invalid))?;
-        let seat = scout.seat(&group).await.map_err(|none| PlanError::NoVCenter(title.clone(), none))?;
-        let secrets = scout.cluster.secrets(&desired.namespace);
-        let marked = scout.cluster.marked(&desired.namespace).await?;
-        let preview = group::preview(&seat, secrets.as_ref(), &scout.cluster.id, marked, &group, &desired).await;
+        let bound = offline.bound(&group).await.map_err(|none| PlanError::NoVCenter(title.clone(), none))?;
+        let secrets = offline.cluster.secrets(&desired.namespace);
+        let marked = offline.cluster.marked(&desired.namespace).await?;
+        let groups = match bound.quota {
+            Some(_) => offline.cluster.groups(Some(&desired.namespace)).await?,
+            None => Vec::new(),
+        };
+        let id = &offline.cluster.id;
+        let preview = group::preview(&bound, secrets.as_ref(), id, marked, &group, &desired, &groups).await;
         let preview = preview.map_err(|unusable| PlanError::Unusable(title.clone(), unusable.into()))?;
-        print(&mut io::stdout().lock(), &title, &desired, &preview.members, &preview.actions)?;
+        let names: BTreeMap<_, _> = preview.members.iter().map(|member| (&member.id, member.name.as_str())).collect();
+        let actions = preview.actions.iter().map(|action| (word(action), sentence(&desired, &names, action)));
+        planned.push(Planned {
+            namespace: desired.namespace.clone(),
+            name: desired.name.clone(),
+            vcenter: bound.live.name.clone(),
+            is_new: desired.uid.is_empty(),
+            vms: preview.members.len(),
+            replicas: desired.replicas.into(),
+            actions: actions.collect(),
+            waiting: preview.waiting.clone(),
+        });
     }
-    Ok(())
+    Ok(planned)
 }
 
-fn print(
-    out: &mut impl Write,
-    title: &str,
-    desired: &Desired,
-    members: &[Member],
-    actions: &[Action],
-) -> io::Result<()> {
-    let machines = |number: usize| if number == 1 { "1 machine".to_owned() } else { format!("{number} machines") };
-    writeln!(out, "{title}: {} in vCenter, {} declared", machines(members.len()), desired.replicas)?;
-    if actions.is_empty() {
-        return writeln!(out, "  nothing to do");
+/// What would be done.
+struct Plan {
+    groups: Vec<Planned>,
+}
+
+/// What would be done for one group.
+struct Planned {
+    namespace: String,
+    name: String,
+    vcenter: String,
+    /// Whether the API server doesn't know it yet.
+    is_new: bool,
+    vms: usize,
+    replicas: u64,
+    /// Each as a word and as a sentence.
+    actions: Vec<(&'static str, String)>,
+    /// What would wait for the quota of the namespace.
+    waiting: Option<String>,
+}
+
+impl Plan {
+    fn actions(&self) -> usize {
+        self.groups.iter().map(|group| group.actions.len()).sum()
     }
-    let names: BTreeMap<_, _> = members.iter().map(|member| (&member.id, member.name.as_str())).collect();
-    for action in actions {
-        writeln!(out, "  {}", sentence(desired, &names, action))?;
+
+    /// As docs/command-line.md has it.
+    fn json(&self) -> Value {
+        let groups = self.groups.iter().map(|group| {
+            let actions = group.actions.iter().map(|(word, sentence)| json!({"type": word, "message": sentence}));
+            let mut shown = json!({
+                "namespace": group.namespace,
+                "name": group.name,
+                "vcenter": group.vcenter,
+                "new": group.is_new,
+                "vms": group.vms,
+                "replicas": group.replicas,
+                "actions": actions.collect::<Vec<_>>(),
+            });
+            if let Some(waiting) = &group.waiting {
+                shown["waiting"] = json!(waiting);
+            }
+            shown
+        });
+        json!({"kind": "Plan", "actions": self.actions(), "vmGroups": groups.collect::<Vec<_>>()})
     }
-    writeln!(out, "{} to do; nothing was changed", actions.len())
+}
+
+impl Planned {
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let Self { namespace, name, vms, replicas, actions, waiting, .. } = self;
+        let vms = if *vms == 1 { "1 VM".to_owned() } else { format!("{vms} VMs") };
+        writeln!(out, "VmGroup {namespace}/{name}: {vms} in vCenter, {replicas} declared")?;
+        if let Some(waiting) = waiting {
+            writeln!(out, "  {waiting}")?;
+        }
+        if actions.is_empty() {
+            return writeln!(out, "  nothing to do");
+        }
+        actions.iter().try_for_each(|(_, sentence)| writeln!(out, "  {sentence}"))?;
+        writeln!(out, "{} to do; nothing was changed", actions.len())
+    }
+}
+
+/// What an action is called in JSON.
+fn word(action: &Action) -> &'static str {
+    match action {
+        Action::CreateFolder => "CreateFolder",
+        Action::DestroyFolder | Action::DestroyLeftFolder(_) => "DestroyFolder",
+        Action::Clone(_) => "Clone",
+        Action::PowerOn(_) => "PowerOn",
+        Action::PowerOff(_) => "PowerOff",
+        Action::ShutdownGuest(_) => "ShutdownGuest",
+        Action::Suspend(_) => "Suspend",
+        Action::Reconfigure(..) => "Reconfigure",
+        Action::Rename(..) => "Rename",
+        Action::MoveIntoFolder(_) => "MoveIntoFolder",
+        Action::Mark(..) => "Mark",
+        Action::Destroy(_) => "Destroy",
+    }
 }
 
 fn sentence(desired: &Desired, names: &BTreeMap<&MachineId, &str>, action: &Action) -> String {
     let name = |id: &MachineId| names.get(id).map_or_else(|| id.0.clone(), |name| (*name).to_owned());
     match action {
-        Action::CreateFolder => format!("make the folder {}", names::folder(&desired.namespace, &desired.name)),
+        Action::CreateFolder => format!("create the folder {}", names::folder(&desired.namespace, &desired.name)),
         Action::DestroyFolder => format!("remove the folder {}", names::folder(&desired.namespace, &desired.name)),
         Action::DestroyLeftFolder(folder) => {
-            format!("remove the empty folder {} that the machines were moved out of", folder.0)
+            format!("remove the empty folder {} that the VMs were moved out of", folder.0)
         }
-        // A group that isn't there yet has no UID, and so its machines have no names.
-        Action::Clone(slot) if desired.uid.is_empty() => format!("clone a machine into slot {slot}"),
-        Action::Clone(slot) => format!("clone {}", names::member(&desired.name, &desired.uid, *slot)),
+        // A group that isn't there yet has no UID, and so its VMs have no names.
+        Action::Clone(slot) if desired.uid.is_empty() => format!("clone a VM into slot {slot}"),
+        Action::Clone(slot) => format!("clone {}", names::member(&desired.name, &desired.marker_uid, *slot)),
         Action::PowerOn(id) => format!("power on {}", name(id)),
         Action::PowerOff(id) => format!("power off {}", name(id)),
         Action::ShutdownGuest(id) => format!("shut down the guest of {}", name(id)),

@@ -1,6 +1,14 @@
-//! What it means when the API server refuses to make something.
+//! What it means when the API server refuses something.
 
 use kube::Error;
+
+/// Why something failed, as people read it. What kube prints of an answer has all its fields in it.
+pub(crate) fn words(error: &Error) -> String {
+    match error {
+        Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
 
 /// Whether something could not be made because its namespace is being deleted.
 pub(crate) fn is_namespace_ending(error: &Error) -> bool {

@@ -8,19 +8,22 @@ use std::{
 
 use drover_api::{VCenter, VmGroup, vmgroup::RELEASE_ANNOTATION};
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Resource, ResourceExt,
     api::{Patch, PatchParams},
 };
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::guard::readable;
+use crate::{
+    cluster::{BadCluster, ClusterFlags},
+    guard::readable,
+};
 
 /// Why nothing was released.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReleaseError {
-    #[error("no Kubernetes cluster is named: set KUBECONFIG, or run in a pod ({0})")]
-    Kubeconfig(kube::Error),
+    #[error(transparent)]
+    Cluster(#[from] BadCluster),
     #[error("the Kubernetes cluster does not answer: {0}")]
     Kubernetes(#[from] kube::Error),
     #[error("there is no incident {0}: the status of VmGroups and VCenters names those that there are")]
@@ -30,10 +33,23 @@ pub(crate) enum ReleaseError {
 }
 
 /// Writes down on all that an incident holds that it may go on.
-pub(crate) async fn release(incident: &str) -> Result<(), ReleaseError> {
-    let kube = Client::try_default().await.map_err(ReleaseError::Kubeconfig)?;
-    let vcenters: Vec<VCenter> = readable(Api::all(kube.clone())).await?;
-    let groups: Vec<VmGroup> = readable(Api::all(kube.clone())).await?;
+///
+/// In one namespace, those of its VmGroups that the incident holds: VCenters are in none, and are not looked at.
+pub(crate) async fn release(
+    incident: &str,
+    namespace: Option<&str>,
+    cluster: &ClusterFlags,
+) -> Result<(), ReleaseError> {
+    let kube = cluster.client().await?;
+    let vcenters: Vec<VCenter> = match namespace {
+        Some(_) => Vec::new(),
+        None => readable(Api::all(kube.clone())).await?,
+    };
+    let groups: Vec<VmGroup> = readable(match namespace {
+        Some(namespace) => Api::namespaced(kube.clone(), namespace),
+        None => Api::all(kube.clone()),
+    })
+    .await?;
     let mut released = 0;
     let names = |group: &VmGroup| group.status.as_ref().and_then(|status| status.incident.as_deref()) == Some(incident);
     let home = |group: &VmGroup| group.status.as_ref().and_then(|status| status.vcenter.clone());

@@ -1,41 +1,42 @@
 //! The operator itself: it runs until it is told to stop.
 
-use std::{collections::HashSet, fmt::Debug, panic::AssertUnwindSafe, sync::Arc, time::Instant};
+use std::{collections::HashSet, env, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
-use drover_api::{HostInfo, MyOwnShell, VCenter, VMInfo, VmGroup};
-use drover_core::{group::Timestamp, reasons::Reason};
+use drover_api::VmGroup;
+use drover_core::reasons::Reason;
 use futures::{
     FutureExt, StreamExt,
     future::{self, BoxFuture, Shared},
     stream,
 };
-use k8s_openapi::api::core::v1::Namespace;
 use kube::{
-    Api, Client, Config, Resource, ResourceExt,
-    api::ListParams,
+    Client, Config, Resource, ResourceExt,
     runtime::{Controller, controller, reflector::ObjectRef, watcher},
 };
-use serde::de::DeserializeOwned;
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::mpsc,
+    sync::{Notify, mpsc},
 };
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::{
+    admission::{self, Admission},
+    cluster::{BadCluster, Origin, Target},
     connection::{BadEnvironment, Connection},
-    events,
-    flags::{Flags, Serve},
+    duties, events,
+    flags::Flags,
     fleet::{self, DEFAULT, Fleet, Namespaces},
     group::{self, Context},
     guard::Guarded,
     info::{self, Infos},
-    leadership::{LEASE, Leadership, Loss},
+    leadership::{Leadership, LeaseScope, Leases},
     loops::{Loops, ended},
     metrics::{Metrics, Outcome},
+    prepare,
+    scope::{self, Reach, Scope},
     serve::{self, Readiness, Told},
-    shelf::{Shelf, drive, received, timely},
-    shell,
+    shared_watch::{SharedWatch, drive, received, timely},
+    shell, traces,
     vcenter::{self, Trigger},
 };
 
@@ -46,21 +47,16 @@ pub(crate) enum RunError {
     Environment(#[from] BadEnvironment),
     #[error(transparent)]
     Serve(#[from] serve::Unavailable),
-    #[error("no Kubernetes cluster is named: set KUBECONFIG, or run in a pod ({0})")]
-    Kubeconfig(kube::Error),
-    #[error("the Kubernetes cluster does not answer: {0}")]
-    Kubernetes(kube::Error),
-    #[error("the kind {0} is not installed: drover crds | kubectl apply --server-side -f -")]
-    NoKind(String),
+    #[error(transparent)]
+    Cluster(#[from] BadCluster),
+    #[error("the Kubernetes cluster can't be connected to: {0}")]
+    Client(#[from] kube::Error),
     #[error(
-        "no vCenter is named: set VC_HOST, VC_USER and VC_PASS (or GOVMOMI_URL, GOVMOMI_USERNAME and GOVMOMI_PASSWORD) in the \
-         operator's environment, or make a VCenter: config/samples/vm_v1alpha1_vcenter.yaml shows how"
+        "--controllers leaves out vcenter, so the id of the cluster can't be read: give --cluster-id, and always the same"
     )]
-    NoVCenter,
+    NoClusterId,
     #[error("{0}; to connect without checking who answers, use --insecure")]
     Untrusted(vim25::Error),
-    #[error("the lease {LEASE} is lost: {0}; this operator ends, and another or a restarted one goes on")]
-    Lost(Loss),
     #[error("{0}")]
     Ended(String),
     #[error("signals can't be received: {0}")]
@@ -72,7 +68,8 @@ pub(crate) async fn run(flags: &Flags) -> Result<(), RunError> {
     let (metrics, ready) = (Metrics::new(), Readiness::default());
     let environment = Connection::of_environment(flags.insecure)?;
     let environment = environment.map(|it| it.client(Some(metrics.observer(DEFAULT)))).transpose();
-    let environment = environment.map_err(BadEnvironment::from)?;
+    let environment = environment
+        .map_err(|bad| BadEnvironment::Trust("VC_CA_FILE, GOVMOMI_TLS_CA_CERTS or GOVC_TLS_CA_CERTS", bad))?;
     let outcome = Box::pin(run_with(flags, &metrics, &ready, environment.as_ref())).await;
     // Whatever it came to: a session that nobody ends stays until vCenter tires of it.
     log_out(environment.as_ref()).await;
@@ -89,76 +86,100 @@ async fn run_with(
     // Before anybody logs in.
     let told_to_stop = told_to_stop()?;
     let loops = Loops::default();
-    let _server = match &flags.metrics_addr {
-        Serve::At(address) => {
-            let told = Told { metrics: metrics.clone(), ready: ready.clone(), loops: loops.clone() };
-            Some(serve::start(address, told).await?)
-        }
-        Serve::Nowhere => None,
+    let told = Told { metrics: metrics.clone(), ready: ready.clone(), loops: loops.clone() };
+    let (_servers, access) = serve::start(&flags.metrics_addr, &flags.serving, &told).await?;
+    let Target { config, origin } = flags.cluster.find().await?;
+    let scope = scope(flags, &config);
+    let kube = Client::try_from(config.clone())?;
+    access.ask(&kube);
+    let served = admission::start(&flags.admission, &kube, &scope, ready, &loops).await?;
+    let (admission, _webhook) = served.unzip();
+    if !scope.runs(scope::Controller::VCenter) && flags.cluster_id.is_none() {
+        return Err(RunError::NoClusterId);
+    }
+    announce(&config, &origin, &scope, environment);
+    let prepared = tokio::select! {
+        prepared = prepare::prepare(&kube, &scope, flags.cluster_id.as_deref()) => prepared,
+        () = told_to_stop.clone() => return Ok(()),
     };
-    let config = Config::infer().await.map_err(|error| RunError::Kubeconfig(kube::Error::InferConfig(error)))?;
-    let kube = Client::try_from(config.clone()).map_err(RunError::Kubeconfig)?;
-    check_kind::<VmGroup>(&kube).await?;
-    check_kind::<HostInfo>(&kube).await?;
-    check_kind::<VMInfo>(&kube).await?;
-    check_kind::<MyOwnShell>(&kube).await?;
-    let is_any_declared = check_kind::<VCenter>(&kube).await?;
-    let cluster = Api::<Namespace>::all(kube.clone()).get("kube-system").await.map_err(RunError::Kubernetes)?;
-    let stand_in = Api::<VCenter>::all(kube.clone()).get_metadata_opt(DEFAULT).await.map_err(RunError::Kubernetes)?;
-    // That of the environment isn't needed where another has its place, unless that one goes.
-    let needed = environment.filter(|_| stand_in.is_none());
+    // That of the environment isn't waited for where a VCenter has its name: it has another server, or says how that of the environment is.
+    let needed = environment.filter(|_| !prepared.vcenters.contains(DEFAULT));
     match needed {
-        // Of several, only the one that works logs in: each refused login brings the account closer to its lock.
-        Some(client) if !flags.enable_leader_election => tokio::select! {
+        Some(client) => tokio::select! {
             outcome = check_vcenter(client) => outcome?,
             () = told_to_stop.clone() => return Ok(()),
         },
-        None if environment.is_none() && !is_any_declared => return Err(RunError::NoVCenter),
+        None if environment.is_none() && prepared.vcenters.is_empty() => warn_of_no_vcenter(&scope),
         _ => {}
     }
     ready.set();
 
+    let (told, changes) = mpsc::unbounded_channel();
     let leadership = if flags.enable_leader_election {
-        Leadership::seek(&config).map_err(RunError::Kubeconfig)?
+        Leadership::seek(&config, &kube, &scope.namespace, &loops, told)?
     } else {
         Leadership::alone()
     };
-    let claim = leadership.claim();
-    metrics.at_scrape({
-        let claim = claim.clone();
-        move |metrics| metrics.set_leader(claim.holds())
-    });
+    let leases = leadership.leases();
+    watch_leases(metrics, &leases);
     let (triggers, orders) = mpsc::unbounded_channel();
-    let (namespaces, _watch) = Namespaces::follow(&kube, &loops, claim.clone(), triggers.clone());
+    let (namespaces, _watch) = if scope.runs(scope::Controller::VCenter) {
+        let (followed, watch) = Namespaces::follow(&kube, &scope.reach, &loops, triggers.clone());
+        (followed, Some(watch))
+    } else {
+        (Namespaces::unread(), None)
+    };
     events::look_ahead({
         let namespaces = Arc::clone(&namespaces);
         move |namespace| namespaces.is_ending(namespace)
     });
-    let shells = shell::run(kube.clone(), Arc::clone(&namespaces), metrics.clone(), told_to_stop.clone(), &loops);
-    let fleet = Fleet::new(namespaces, claim.clone(), metrics.clone(), triggers, loops.clone());
-    let (infos, writers) = Infos::new();
-    let context = Arc::new(Context::new(kube, fleet, cluster.uid().unwrap_or_default(), infos, loops.clone()));
-    let work = work(&context, environment.cloned(), orders, writers, metrics.clone(), told_to_stop.clone());
-    let lead = async {
-        claim.acquired().await;
-        if let Some(client) = needed.filter(|_| flags.enable_leader_election) {
-            check_vcenter(client).await?;
-        }
-        tokio::select! {
-            outcome = future::try_join(work, shells.map(Ok)) => outcome.map(drop),
-            // What is under way is dropped, because another may do it now.
-            loss = claim.lost() => Err(RunError::Lost(loss)),
+    let again = Arc::new(Notify::new());
+    let shells = async {
+        if scope.runs(scope::Controller::MyOwnShell) {
+            let duty = shell::Duty { claim: leases.claim(&LeaseScope::General), again: Arc::clone(&again) };
+            let (namespaces, metrics) = (Arc::clone(&namespaces), metrics.clone());
+            shell::run(kube.clone(), &scope, duty, namespaces, metrics, told_to_stop.clone(), &loops).await;
         }
     };
+    let fleet = Fleet::new(
+        Arc::clone(&namespaces),
+        leases.clone(),
+        metrics.clone(),
+        triggers.clone(),
+        loops.clone(),
+        scope.clone(),
+    );
+    let (infos, writers) = Infos::new();
+    let context = Arc::new(Context::new(kube.clone(), fleet, prepared.cluster, infos, loops.clone(), scope.clone()));
+    if let Some(admission) = &admission {
+        Admission::begin(admission, &context);
+    }
+    let _duties = duties::start(&context, leases.clone(), changes, triggers, Arc::clone(&again));
+    let work = work(&context, environment.cloned(), orders, writers, metrics.clone(), told_to_stop.clone());
+    let all = future::try_join(work, shells.map(Ok));
     let outcome = tokio::select! {
         // What panics here has told so.
-        Ok(outcome) = AssertUnwindSafe(lead).catch_unwind() => outcome,
-        () = told_to_stop => Ok(()),
+        Ok(outcome) = AssertUnwindSafe(all).catch_unwind() => outcome.map(drop),
+        () = told_to_stop.clone() => Ok(()),
         why = ended() => Err(RunError::Ended(why)),
     };
+    // Before anything that takes time: other replicas wait for it.
     leadership.release().await;
     context.fleet.farewell().await;
     outcome
+}
+
+/// Has it told which leases this replica holds, and has it alone tell what all replicas are told.
+fn watch_leases(metrics: &Metrics, leases: &Leases) {
+    let general = leases.claim(&LeaseScope::General);
+    events::tell_for_all_by(general.clone());
+    metrics.at_scrape({
+        let leases = leases.clone();
+        move |metrics| {
+            metrics.set_leader(general.holds());
+            metrics.set_leases(leases.held());
+        }
+    });
 }
 
 async fn log_out(environment: Option<&vim25::Client>) {
@@ -176,28 +197,24 @@ async fn work(
     metrics: Metrics,
     told_to_stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) -> Result<(), RunError> {
-    let (vcenters, vcenter_writer) = Shelf::new();
+    let (vcenters, vcenter_writer) = SharedWatch::new();
     let (others, _running) = info::start(context, writers, orders);
     context.fleet.muster(&context.kube, environment).await;
-    let _running = fleet::start(context, &vcenters, vcenter_writer, others.vcenters);
+    let _running = context
+        .scope
+        .runs(scope::Controller::VCenter)
+        .then(|| fleet::start(context, &vcenters, vcenter_writer, others.vcenters));
     metrics.at_scrape({
         let context = Arc::clone(context);
-        move |metrics| {
-            for live in context.fleet.lives() {
-                if live.is_in_sight() {
-                    live.judge();
-                }
-                let works = live.works();
-                let (queued, under_way) = works.load();
-                metrics.set_queue(&live.name, queued);
-                metrics.set_operations(&live.name, under_way);
-                let missing = works.missing(Timestamp::now());
-                metrics.set_doubts(&live.name, missing, works.is_stopped(), works.lookalikes());
-            }
-        }
+        move |metrics| context.fleet.measure(metrics, &context.cluster)
     });
-    let (groups, group_writer) = Shelf::<VmGroup>::new();
-    let told = groups.watch(&context.kube, group_writer, {
+    if !context.scope.runs(scope::Controller::VmGroup) {
+        info!("Drover runs");
+        told_to_stop.await;
+        return Ok(());
+    }
+    let (groups, group_writer) = SharedWatch::<VmGroup>::new();
+    let told = groups.watch(&context.kube, context.scope.reach.apis(&context.kube), group_writer, {
         let context = Arc::clone(context);
         let mut there = HashSet::new();
         move |event, _| match event {
@@ -206,6 +223,7 @@ async fn work(
             }
             watcher::Event::Init => there.clear(),
             watcher::Event::InitApply(group) => {
+                context.note(group.meta());
                 if let Guarded(Err(unreadable)) = group {
                     group::cant_be_read(&context, unreadable);
                 }
@@ -213,15 +231,27 @@ async fn work(
             }
             // Those that went while nobody watched.
             watcher::Event::InitDone => context.retain_groups(|uid| there.contains(uid)),
-            watcher::Event::Apply(Guarded(Err(unreadable))) => group::cant_be_read(&context, unreadable),
-            watcher::Event::Apply(_) => {}
+            watcher::Event::Apply(group) => {
+                context.note(group.meta());
+                if let Guarded(Err(unreadable)) = group {
+                    group::cant_be_read(&context, unreadable);
+                }
+            }
         }
     });
+    // There is one watch of them.
+    let _ = context.groups.set(groups.clone());
     let all = groups.store.clone();
     let controller = Controller::for_stream(told, groups.store.clone());
     metrics.at_scrape({
-        let all = all.clone();
-        move |metrics| metrics.set_groups(all.state().iter().map(|group| group.status.as_ref()?.phase))
+        let (all, context) = (all.clone(), Arc::clone(context));
+        move |metrics| {
+            let all = all.state();
+            // Each is one replica's.
+            metrics.set_groups(
+                all.iter().filter(|group| context.fleet.mandate_for(group).is_some()).map(|group| &**group),
+            );
+        }
     });
     let wanted = received(others.groups).flat_map(move |trigger| {
         stream::iter(if let Trigger::Group((namespace, name)) = &trigger {
@@ -231,14 +261,17 @@ async fn work(
             all.iter().filter(|group| trigger.concerns(group)).map(|group| ObjectRef::from_obj(&**group)).collect()
         })
     });
-    info!("drover runs");
+    info!("Drover runs");
     let controller = controller
         // As many as want to: those of a slow vCenter must not hold up the others. Each vCenter has a limit of its own.
         .with_config(controller::Config::default().concurrency(0))
         .reconcile_on(wanted)
         .graceful_shutdown_on(told_to_stop)
         .run(
-            move |group, context| measured(metrics.clone(), timely(group::reconcile(group, context))),
+            move |group, context| {
+                let reconcile = timely(group::reconcile(Arc::clone(&group), context));
+                measured(metrics.clone(), traces::reconcile(group, reconcile))
+            },
             group::on_error,
             Arc::clone(context),
         );
@@ -267,15 +300,41 @@ async fn measured<T, E>(metrics: Metrics, reconcile: impl Future<Output = Result
     outcome
 }
 
-/// Whether there are objects of a kind.
-async fn check_kind<K>(kube: &Client) -> Result<bool, RunError>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
-    match Api::<K>::all(kube.clone()).list_metadata(&ListParams::default().limit(1)).await {
-        Ok(found) => Ok(!found.items.is_empty()),
-        Err(kube::Error::Api(status)) if status.code == 404 => Err(RunError::NoKind(K::kind(&()).into_owned())),
-        Err(error) => Err(RunError::Kubernetes(error)),
+/// What the operator looks after.
+fn scope(flags: &Flags, config: &Config) -> Scope {
+    let namespace = flags.namespace.clone().or_else(|| env::var("POD_NAMESPACE").ok()).filter(|name| !name.is_empty());
+    Scope {
+        controllers: flags.controllers.clone(),
+        reach: Reach::of(&flags.namespaces),
+        // In a pod, that is the service account's.
+        namespace: namespace.unwrap_or_else(|| config.default_namespace.clone()),
+    }
+}
+
+/// Says what the operator is about to act on, before it does: a person may have meant another cluster.
+fn announce(config: &Config, origin: &Origin, scope: &Scope, environment: Option<&vim25::Client>) {
+    let vcenter = environment.map_or_else(|| "none".to_owned(), |client| client.endpoint().to_string());
+    info!(
+        server = %config.cluster_url,
+        %origin,
+        namespace = scope.namespace,
+        controllers = %scope.controllers,
+        namespaces = %scope.reach,
+        environment_vcenter = vcenter,
+        "drover starts on this cluster"
+    );
+}
+
+fn warn_of_no_vcenter(scope: &Scope) {
+    if scope.runs(scope::Controller::VCenter) {
+        warn!(
+            "no vCenter is named, and one is waited for: create a VCenter (config/samples/vm_v1alpha1_vcenter.yaml), or set VC_HOST, \
+             VC_USER and VC_PASS in the operator's environment"
+        );
+    } else {
+        warn!(
+            "no vCenter is named, and --controllers leaves out vcenter: set VC_HOST, VC_USER and VC_PASS in the operator's environment"
+        );
     }
 }
 
@@ -284,9 +343,9 @@ where
 async fn check_vcenter(vcenter: &vim25::Client) -> Result<(), RunError> {
     let Err(error) = vcenter.session().await else { return Ok(()) };
     match vcenter::reason(&error) {
-        Reason::Untrusted => Err(RunError::Untrusted(error)),
+        Reason::CertificateUntrusted => Err(RunError::Untrusted(error)),
         Reason::LoginRefused => {
-            error!(%error, "no login is tried again before the operator is started with other credentials");
+            error!(%error, "Login refused; no other is tried with these credentials");
             Ok(())
         }
         _ => Ok(()),

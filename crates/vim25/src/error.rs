@@ -34,7 +34,7 @@ pub enum Error {
     #[error(transparent)]
     Transport(#[from] TransportError),
     /// The login failed. All who waited for it have the same cause.
-    #[error("logging in to {endpoint} as {user}: {source}")]
+    #[error("logging in to {endpoint} as {user}: {}", without_session(.source))]
     Login {
         /// The vCenter.
         endpoint: String,
@@ -48,6 +48,17 @@ pub enum Error {
     NoSession {
         /// The vCenter.
         endpoint: String,
+    },
+    /// The server is not the vCenter that [`Client::expect_instance`](crate::Client::expect_instance) names. It was not sent any
+    /// credentials.
+    #[error("{endpoint} is another vCenter than before: its instance UUID is not {expected}")]
+    OtherInstance {
+        /// The vCenter.
+        endpoint: String,
+        /// The instance UUID that it should have.
+        expected: String,
+        /// The instance UUID that it has.
+        found: String,
     },
     /// The client has been closed, so that it logs in no more.
     #[error("the connection to {endpoint} is closed")]
@@ -78,6 +89,14 @@ pub enum Error {
 
 /// A result with this crate's [`Error`], unless it says otherwise.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What keeps somebody from a session. Until there is one, who answers need not be a vCenter.
+fn without_session(cause: &Error) -> String {
+    match cause {
+        Error::Fault(soap) => soap.by_a_stranger(),
+        cause => cause.to_string(),
+    }
+}
 
 impl From<LocalizedMethodFault> for Error {
     fn from(failure: LocalizedMethodFault) -> Self {

@@ -161,10 +161,11 @@ impl Inventory {
 
     /// The path of an object, from the root, names escaped.
     pub async fn path_of(&self, object: &ManagedObjectReference) -> Result<String> {
-        let entities = self.ancestry(object).await?;
+        let mut entities = self.ancestry(object).await?;
         let mut names = Vec::new();
         let mut next = Some(object.clone());
-        while let Some((name, parent)) = next.take().and_then(|object| entities.get(&object).cloned()) {
+        // Each is taken once: a server may say of an object that it is inside itself.
+        while let Some((name, parent)) = next.take().and_then(|object| entities.remove(&object)) {
             if parent.is_some() {
                 names.push(name);
             }

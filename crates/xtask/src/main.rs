@@ -1,21 +1,34 @@
 //! The project's own chores, run as `cargo xtask <chore>`.
 
+mod bundle;
 mod codegen;
+mod docs;
 
-use std::process::ExitCode;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 const USAGE: &str = "\
 usage: cargo xtask codegen [--check]
+       cargo xtask docs [--check]
+       cargo xtask bundle [--check] KUSTOMIZE
 
-  codegen          write the vSphere types of crates/vim25 from pyVmomi's type info
-  codegen --check  exit with 1 when the committed files differ from what would be written";
+  codegen  write the vSphere types of crates/vim25 from pyVmomi's type info
+  docs     write docs/api.md from the CRDs, and docs/reasons.md from the reasons
+  bundle   write the bundle for the Operator Lifecycle Manager from config/, with the kustomize at this path
+  --check  exit with 1 when the committed files differ from what would be written";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let outcome = match arguments.as_slice() {
-        ["codegen"] => codegen::write(),
-        ["codegen", "--check"] => codegen::check(),
+    let outcome: Result<String, Box<dyn std::error::Error>> = match arguments.as_slice() {
+        ["codegen"] => codegen::write().map_err(Box::from),
+        ["codegen", "--check"] => codegen::check().map_err(Box::from),
+        ["docs"] => docs::write().map_err(Box::from),
+        ["docs", "--check"] => docs::check().map_err(Box::from),
+        ["bundle", "--check", kustomize] => bundle::check(kustomize).map_err(Box::from),
+        ["bundle", kustomize] => bundle::write(kustomize).map_err(Box::from),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
@@ -35,4 +48,9 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The root of the repository: two levels above this crate.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds;
 
-/// What each shell asks of its node, and may not exceed.
+/// CPU, memory and other resources of each shell's container.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Resources {
-    /// What is kept for each shell, such as `cpu: 100m` and `memory: 64Mi`.
+    /// Resources that the node reserves for each shell, such as `cpu: 100m` and `memory: 64Mi`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 16))]
     pub requests: BTreeMap<String, Amount>,
-    /// What each shell has at most.
+    /// Resources that each shell can use at most, such as `cpu: 500m` and `memory: 256Mi`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 16))]
     pub limits: BTreeMap<String, Amount>,

@@ -16,15 +16,16 @@ pub use amount::{Amount, Resources};
 pub use status::{MyOwnShellStatus, ShellPod};
 pub use ttl::Ttl;
 
-/// How many shells there are, and what they are.
+/// Number of shells, and what each of them runs.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
     group = "my-first-operator.jgato.io",
     version = "v1alpha1",
     kind = "MyOwnShell",
-    doc = "MyOwnShell is a number of shells to exec into, as a Deployment of the same name.",
+    doc = "MyOwnShell is a number of shells to open with kubectl exec. Drover runs them as a Deployment of the same name.",
     namespaced,
+    category = "drover",
     status = "MyOwnShellStatus",
     derive = "PartialEq",
     scale(
@@ -43,43 +44,42 @@ pub use ttl::Ttl;
     printcolumn(name = "Exec", type_ = "string", json_path = ".status.pods[0].exec", priority = 1)
 )]
 pub struct MyOwnShellSpec {
-    /// How many shells there are: 0 to 10000.
+    /// Number of shells: 0 to 10000.
     #[schemars(range(min = 0, max = bounds::REPLICAS))]
     pub size: i32,
-    /// The image of each shell. Left out: busybox:latest.
+    /// Container image of each shell. Default: `busybox:latest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 1024), extend("x-kubernetes-validations" = [{
         "rule": "!self.matches('[ \\t\\n\\r]')",
         "message": "an image has no blanks in its name",
     }]))]
     pub image: Option<String>,
-    /// What each shell runs, so that there is something to exec into. Left out: sh says that it is there, and sleeps for 3 years.
+    /// Command that each shell's container runs to stay alive. Default: `sh` prints a line and sleeps for 3 years.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(max = 65536)), extend("x-kubernetes-validations" = [{
         "rule": "self.size() == 0 || self[0] != ''",
         "message": "the first word of a command is the program, and can't be empty",
     }]))]
     pub command: Vec<String>,
-    /// What each shell asks of its node, and may not exceed.
+    /// CPU, memory and other resources of each shell's container.
     #[serde(default, skip_serializing_if = "Resources::is_default")]
     pub resources: Resources,
-    /// How long there are shells, counted from when the MyOwnShell was created: such as 90m, 8h or 7d12h. Then they are removed, and
-    /// the MyOwnShell stays to tell so. Left out: for ever.
+    /// Lifetime of the shells, counted from the creation of the MyOwnShell: days, hours, minutes and seconds, such as `90m`, `8h`
+    /// or `7d12h`. When the time is over, the shells are removed and the MyOwnShell stays. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Ttl")]
     pub ttl: Option<Ttl>,
-    /// A VmGroup in the same namespace. Its machines can be reached from the shells by name, and are listed in the file
-    /// /etc/drover/hosts.
+    /// VmGroup in the same namespace. The shells reach its VMs by name, and list them in the file /etc/drover/hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "VmGroupRef")]
     pub vm_group_ref: Option<VmGroupRef>,
 }
 
-/// A VmGroup in the same namespace.
+/// VmGroup in the same namespace.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VmGroupRef {
-    /// Its name.
+    /// Name of the VmGroup.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 }

@@ -1,14 +1,16 @@
 //! What the guests of a group are told.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the guests are told.
+/// Configuration of the guest operating system.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Guest {
-    /// Data for cloud-init, passed through guestinfo. `{{name}}`, `{{slot}}`, `{{group}}` and `{{namespace}}` in it become the
-    /// machine's own.
+    /// Data for cloud-init, which reads the data from guestinfo when a new VM starts. `{{name}}`, `{{slot}}`, `{{group}}` and
+    /// `{{namespace}}` are replaced by the VM's own values.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "CloudInit")]
     pub cloud_init: Option<CloudInit>,
@@ -24,42 +26,65 @@ impl Guest {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CloudInit {
-    /// The user data, such as a `#cloud-config` document.
+    /// User data, such as a `#cloud-config` document.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Text")]
     pub user_data: Option<Text>,
-    /// The metadata, such as `local-hostname: {{name}}`.
+    /// Metadata, such as `local-hostname: {{name}}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Text")]
     pub metadata: Option<Text>,
 }
 
-/// Text that stands here or in a Secret.
-#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+/// Text, given inline or in a Secret. Exactly one field has to be set.
+#[derive(Clone, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
     "rule": "has(self.inline) != has(self.secretKeyRef)",
     "message": "give either inline or secretKeyRef",
 }]))]
 pub struct Text {
-    /// The text itself.
+    /// Text itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(max = 65536))]
     pub inline: Option<String>,
-    /// A key of a Secret in the group's namespace.
+    /// Key of a Secret in the VmGroup's namespace. A Secret of the type `kubernetes.io/service-account-token` is refused. Where spec.reach
+    /// of the VCenter is `Restricted`, the Secret needs the label `vm.codeconnect.vmworld.com/cloud-init: "true"`, or the type
+    /// `vm.codeconnect.vmworld.com/cloud-init`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SecretKey")]
     pub secret_key_ref: Option<SecretKey>,
 }
 
-/// A key of a Secret.
+/// The text may hold passwords: whoever prints a group prints where it is, and not what it says.
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inline = self.inline.as_ref().map(|_| format_args!("…"));
+        f.debug_struct("Text").field("inline", &inline).field("secret_key_ref", &self.secret_key_ref).finish()
+    }
+}
+
+/// Key of a Secret.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretKey {
-    /// The Secret's name.
+    /// Name of the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// The key in it.
+    /// Key in the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub key: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_guests_are_told_is_not_printed() {
+        let text = Text { inline: Some("hush".to_owned()), secret_key_ref: None };
+        let guest = Guest { cloud_init: Some(CloudInit { user_data: Some(text), metadata: None }) };
+        let printed = format!("{guest:?}");
+        assert!(printed.contains("inline: Some(…)") && !printed.contains("hush"), "{printed}");
+    }
 }

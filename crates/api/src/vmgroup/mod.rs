@@ -24,21 +24,25 @@ pub use update::{Portion, Round, Strategy, Update};
 /// counts for all its groups.
 pub const RELEASE_ANNOTATION: &str = "vm.codeconnect.vmworld.com/release";
 
-/// A group of virtual machines, cloned from one template and kept as declared.
+/// The label, with the value `true`, or the type of a Secret that says that VMs may be given its data by cloud-init.
+pub const CLOUD_INIT_MARK: &str = "vm.codeconnect.vmworld.com/cloud-init";
+
+/// Number, hardware, source and rules of the VMs.
 #[derive(CustomResource, Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
     group = "vm.codeconnect.vmworld.com",
     version = "v1alpha1",
     kind = "VmGroup",
-    doc = "VmGroup is a group of virtual machines, cloned from one template and kept as declared.",
+    doc = "VmGroup is a number of VMs that Drover clones from one template and keeps as declared.",
     namespaced,
     shortname = "vg",
+    category = "drover",
     status = "VmGroupStatus",
     derive = "PartialEq",
     validation = Rule::new(
         "!has(self.spec.vcenter) || (has(oldSelf.spec.vcenter) && oldSelf.spec.vcenter == self.spec.vcenter) || !has(oldSelf.status) || !has(oldSelf.status.vcenter) || oldSelf.status.vcenter == self.spec.vcenter || !has(oldSelf.status.currentReplicas) || oldSelf.status.currentReplicas == 0"
-    ).message("the group has machines in another VCenter: scale it to 0 before it is moved"),
+    ).message("the VmGroup has VMs in another VCenter: scale it to 0 before it is moved"),
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.currentReplicas",
@@ -51,49 +55,66 @@ pub const RELEASE_ANNOTATION: &str = "vm.codeconnect.vmworld.com/release";
     printcolumn(name = "Memory", type_ = "integer", json_path = ".spec.memory"),
     printcolumn(name = "Template", type_ = "string", json_path = ".spec.template"),
     printcolumn(name = "Last_Message", type_ = "string", json_path = ".status.lastMessage"),
-    printcolumn(name = "VCenter", type_ = "string", json_path = ".status.vcenter", priority = 1)
+    printcolumn(name = "VCenter", type_ = "string", json_path = ".status.vcenter", priority = 1),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp", priority = 1)
 )]
 pub struct VmGroupSpec {
-    /// CPUs of each machine.
+    /// Number of CPUs of each VM.
     #[schemars(range(min = 1, max = 768))]
     pub cpu: i32,
-    /// Memory of each machine, in GiB.
+    /// Memory of each VM, in GiB.
     #[schemars(range(min = 1, max = 24560))]
     pub memory: i32,
-    /// How many machines there are: 0 to 10000.
+    /// Number of VMs: 0 to 10000. Drover clones the missing VMs and removes the surplus ones.
     #[schemars(range(min = 0, max = bounds::REPLICAS))]
     pub replicas: i32,
-    /// The template that each machine is cloned from: its name, its inventory path (`/DC0/vm/templates/web`), or `moref:` and
-    /// its managed object id (`moref:vm-42`).
+    /// Template that each VM is cloned from: its name, its inventory path (`/DC0/vm/templates/web`), or `moref:` and its managed
+    /// object ID (`moref:vm-42`). A VM that is powered off does as well, unless it is a VM of a VmGroup.
     #[schemars(length(min = 1, max = 1024))]
     pub template: String,
-    /// The VCenter that the machines are in. Left out: the one that the namespace is given to.
+    /// Name of the VCenter that the VMs are in. It can be changed only while the VmGroup has no VMs. Default: the VCenter that
+    /// serves the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 253))]
     pub vcenter: Option<String>,
-    /// Where in the vCenter the machines are.
+    /// Placement of the VMs in the vCenter. Default: spec.defaults of the VCenter.
     #[serde(default, skip_serializing_if = "Placement::is_default")]
     pub placement: Placement,
-    /// How the machines are made.
+    /// Cloning of the VMs.
     #[serde(default)]
     pub clone: CloneOptions,
-    /// The port group of each network card, in order. Left out: those of the template.
+    /// Names or inventory paths of the port groups that the VM's network adapters are connected to, in the order of the adapters.
+    /// Default: the template's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 10), inner(length(min = 1, max = 1024)))]
+    #[schemars(length(max = bounds::NETWORKS), inner(length(min = 1, max = 1024)))]
     pub networks: Vec<String>,
-    /// What the guests are told.
+    /// Configuration of the guest operating system.
     #[serde(default, skip_serializing_if = "Guest::is_default")]
     pub guest: Guest,
-    /// Further configuration keys of each machine: at most 64, each of at most 255 characters, with values of at most 65536.
+    /// Configuration parameters (extraConfig) of each VM: at most 64 keys of at most 255 characters, each with a value of at most
+    /// 65536 characters. A key begins with `guestinfo.`, or is `disk.enableUUID`, `mem.hotadd`, `vcpu.hotadd` or `svga.autodetect`;
+    /// spec.allow of the VCenter may allow more.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("additionalProperties" = {"type": "string", "maxLength": 65536}, "maxProperties" = 64, "x-kubernetes-validations" = [
+    #[schemars(extend("additionalProperties" = {"type": "string", "maxLength": 65536}, "maxProperties" = bounds::KEYS, "x-kubernetes-validations" = [
         {
             "rule": "self.all(k, k.size() <= 255)",
             "message": "a key has at most 255 characters",
         },
         {
             "rule": "self.all(k, !k.lowerAscii().startsWith('drover.') && !k.lowerAscii().startsWith('run.') && !k.lowerAscii().startsWith('set.') && !k.lowerAscii().endsWith('.filename'))",
-            "message": "keys that begin with drover., RUN. or SET., or end with .fileName, can't be set: they are Drover's own, or reach outside of the machine",
+            "message": "keys that begin with drover., RUN. or SET., or end with .fileName, can't be set: they are Drover's own, or reach outside of the VM",
+        },
+        {
+            // What a group has had since before there was this rule, it keeps as it is.
+            "rule": "self.all(k, (oldSelf.hasValue() && k in oldSelf.value() && oldSelf.value()[k] == self[k]) || !(k.lowerAscii() in ['workingdir', 'sched.swap.dir'] || k.lowerAscii().startsWith('pcipassthru') || k.lowerAscii().startsWith('remotedisplay.') || k.lowerAscii().endsWith('.redodir')))",
+            "optionalOldSelf": true,
+            "message": "workingDir, sched.swap.dir, and keys that begin with pciPassthru or RemoteDisplay., or end with .redoDir, can't be set: they reach outside of the VM",
         },
         {
             "rule": "self.all(k, !k.lowerAscii().startsWith('guestinfo.userdata') && !k.lowerAscii().startsWith('guestinfo.metadata'))",
@@ -101,33 +122,35 @@ pub struct VmGroupSpec {
         },
     ]))]
     pub extra_config: BTreeMap<String, String>,
-    /// The power state that the machines are kept in.
+    /// Power state that Drover keeps the VMs in. `On` (default): powered on. `Off`: powered off. `Suspended`: suspended.
     #[serde(default)]
     pub power_state: PowerState,
-    /// When a machine counts as ready.
+    /// Condition for a VM to count as ready. `PoweredOn` (default): the VM is powered on. `ToolsRunning`: VMware Tools run in the
+    /// guest. `IPAddress`: the guest has an IP address.
     #[serde(default)]
     pub readiness: Readiness,
-    /// How changes reach the machines that are there.
+    /// Rules for how changes of the spec reach existing VMs.
     #[serde(default)]
     pub update: Update,
-    /// Which machines go first when there are too many. Those marked by annotation on their VMInfo go before all, then those
-    /// that aren't ready.
+    /// Order in which surplus VMs are removed when replicas is lowered. `Newest` (default): the newest VMs first. `Oldest`: the
+    /// oldest VMs first. VMs that are marked by the annotation `vm.codeconnect.vmworld.com/scale-in-first` on their VMInfo are
+    /// removed before all others, then VMs that are not ready.
     #[serde(default)]
     pub scale_in: ScaleIn,
-    /// How machines are brought down.
+    /// Shutdown of guests before a VM is powered off or removed.
     #[serde(default)]
     pub shutdown: Shutdown,
-    /// What becomes of the machines when the group is deleted. A group whose vCenter never comes back is let go, with whatever is
-    /// left of it there, by the annotation `vm.codeconnect.vmworld.com/abandon: "true"`.
+    /// Policy for the VMs when the VmGroup is deleted. `Delete` (default): the VMs and their disks are destroyed. `PowerOff`: the
+    /// VMs are powered off and stay in vCenter. `Retain`: the VMs stay in vCenter as they are. A VmGroup whose vCenter never
+    /// comes back is removed, with its VMs left as they are, by the annotation `vm.codeconnect.vmworld.com/abandon: "true"`.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// Seconds after which a VM that vCenter no longer shows is given up for lost, and another is made in its place, where nothing
-    /// proves that the VM was destroyed. 0: never; somebody has to say so. Default: 300. A VM that was destroyed in vCenter is replaced
-    /// at once.
+    /// Seconds after which a VM that vCenter no longer shows is replaced by a new one, where nothing proves that the VM was
+    /// destroyed. 0: never; a person has to decide. Default: 300. A VM that was destroyed in vCenter is replaced at once.
     #[serde(default = "five_minutes")]
     #[schemars(range(min = 0, max = 2_592_000))]
     pub lost_after_seconds: i32,
-    /// Look on, and change nothing.
+    /// Pause. true: stop making changes to the VMs; the status is still updated. Default: false.
     #[serde(default)]
     pub paused: bool,
 }
@@ -136,7 +159,7 @@ fn five_minutes() -> i32 {
     300
 }
 
-/// The power state that machines are kept in.
+/// Power state that Drover keeps VMs in.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum PowerState {
     /// Powered on.
@@ -148,7 +171,7 @@ pub enum PowerState {
     Suspended,
 }
 
-/// When a machine counts as ready.
+/// Condition for a VM to count as ready.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum Readiness {
     /// It is powered on.
@@ -160,7 +183,7 @@ pub enum Readiness {
     IPAddress,
 }
 
-/// Which machines go first when there are too many.
+/// Order in which surplus VMs are removed.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum ScaleIn {
     /// The youngest.
@@ -170,11 +193,12 @@ pub enum ScaleIn {
     Oldest,
 }
 
-/// How machines are brought down.
+/// Shutdown of guests.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Shutdown {
-    /// Seconds that a guest has to shut down by itself before it is powered off. 0 powers it off at once.
+    /// Seconds that a guest has to shut down by itself before the VM is powered off. 0: the VM is powered off at once. Default:
+    /// 30.
     #[schemars(range(min = 0, max = 3600))]
     pub grace_seconds: i32,
 }
@@ -185,7 +209,7 @@ impl Default for Shutdown {
     }
 }
 
-/// What becomes of the machines when the group is deleted.
+/// Policy for the VMs when the VmGroup is deleted.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum DeletionPolicy {
     /// They are destroyed, with their disks.

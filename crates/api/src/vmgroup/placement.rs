@@ -5,32 +5,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds;
 
-/// Where in a vCenter the machines are. Each is a name or an inventory path; what is left out is the vCenter's default, or the
-/// only one there is.
+/// Placement of VMs in a vCenter. Each value is a name or an inventory path. Default of each: spec.defaults of the VCenter, then
+/// the only one in the vCenter.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Placement {
-    /// The datacenter.
+    /// Name or inventory path of the datacenter.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 1024))]
     pub datacenter: Option<String>,
-    /// The cluster.
+    /// Name or inventory path of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 1024))]
     pub cluster: Option<String>,
-    /// The resource pool.
+    /// Name or inventory path of the resource pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 1024))]
     pub resource_pool: Option<String>,
-    /// The datastore.
+    /// Name or inventory path of the datastore.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 1024))]
     pub datastore: Option<String>,
-    /// The folder that the group's own folder is made in.
+    /// Name or inventory path of the folder that the VmGroup's own folder is created in. Default: `vm-operator`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 1024))]
     pub folder: Option<String>,
-    /// The hosts that the machines are spread over: at most 64.
+    /// Names or inventory paths of the hosts that the VMs are spread over: at most 64. Default: DRS chooses the host; without
+    /// DRS, the VMs are spread over all hosts of the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = bounds::HOSTS), inner(length(min = 1, max = 1024)))]
     pub hosts: Vec<String>,
@@ -58,15 +59,17 @@ impl Placement {
     }
 }
 
-/// How the machines are made.
+/// Cloning of the VMs.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CloneOptions {
-    /// A copy of the template's disks, or one linked to its snapshot.
+    /// Mode of cloning. `Full` (default): the VM has copies of the template's disks, and does not need the template afterwards.
+    /// `Linked`: the VM's disks hold only what differs from the template's snapshot; the template has to have a snapshot, and has
+    /// to stay.
     pub mode: CloneMode,
 }
 
-/// A copy of the template's disks, or one linked to its snapshot.
+/// Mode of cloning.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum CloneMode {
     /// A copy, which needs the template no more.

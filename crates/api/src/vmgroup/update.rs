@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::bounds;
 
-/// How changes reach the machines that are there.
+/// Rules for how changes of the spec reach existing VMs.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -15,19 +15,23 @@ use crate::bounds;
     "message": "maxUnavailable and maxSurge can't both be 0: no update could ever begin",
 }]))]
 pub struct Update {
-    /// Which way.
+    /// Strategy for existing VMs. `InPlaceFirst` (default): CPU and memory are changed on the VM itself, while it runs where
+    /// hot-add allows that, else with a power cycle; any other change replaces the VM by a new one. `Replace`: every change
+    /// replaces the VM. `OnDelete`: existing VMs stay as they are; a VM that is deleted in vCenter is replaced by one with the
+    /// new spec.
     pub strategy: Strategy,
-    /// How many machines may be unavailable for an update's sake: a number from 0 to 10000, or a share of the replicas such as 25%.
+    /// Maximum number of VMs that may be unavailable during an update: a number from 0 to 10000, or a percentage of replicas such
+    /// as 25%. Default: 1.
     #[serde(deserialize_with = "one_if_null")]
     pub max_unavailable: Portion,
-    /// How many machines there may be beyond the replicas for an update's sake: a number from 0 to 10000, or a share of the replicas
-    /// such as 25%.
+    /// Maximum number of VMs above replicas during an update: a number from 0 to 10000, or a percentage of replicas such as 25%.
+    /// Default: 0.
     #[serde(deserialize_with = "none_if_null")]
     pub max_surge: Portion,
-    /// Seconds that a machine has to be ready before it counts as available.
+    /// Seconds that a VM has to be ready before it counts as available. Default: 0.
     #[schemars(range(min = 0, max = 86400))]
     pub min_ready_seconds: i32,
-    /// Seconds without progress after which the group counts as stalled.
+    /// Seconds without progress after which the condition `Stalled` is True. Drover continues all the same. Default: 600.
     #[schemars(range(min = 1, max = 86400))]
     pub progress_deadline_seconds: i32,
 }
@@ -53,19 +57,19 @@ fn none_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<Portion, D::Error>
     Ok(Option::deserialize(from)?.unwrap_or(Portion::Number(0)))
 }
 
-/// Which way changes reach machines.
+/// Strategy for existing VMs.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum Strategy {
-    /// CPUs and memory on the machine itself, anything else by a new machine.
+    /// CPUs and memory on the VM itself, anything else by a new VM.
     #[default]
     InPlaceFirst,
-    /// Everything by a new machine.
+    /// Everything by a new VM.
     Replace,
-    /// Not at all, until the machine is deleted in vCenter.
+    /// Not at all, until the VM is deleted in vCenter.
     OnDelete,
 }
 
-/// A number of machines, or a share of them.
+/// A number of VMs, or a share of them.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Portion {

@@ -66,7 +66,7 @@ pub enum Remedy {
     /// The credentials. They are not tried again before they change, because accounts lock.
     Secret,
     /// The rights of the user that Drover logs in as.
-    Rights,
+    Privileges,
     /// What is declared: a value that vCenter doesn't take.
     Spec,
     /// Something in vCenter: a question to answer, a licence, a lock.
@@ -222,8 +222,8 @@ mod tests {
 
     #[test]
     fn a_missing_right_waits_for_the_user_and_is_tried_now_and_then() {
-        assert_always("NoPermission < SecurityError < RuntimeFault", NextStep::AwaitUser(Remedy::Rights));
-        assert_eq!(NextStep::AwaitUser(Remedy::Rights).pace(), Some(Pace::Long));
+        assert_always("NoPermission < SecurityError < RuntimeFault", NextStep::AwaitUser(Remedy::Privileges));
+        assert_eq!(NextStep::AwaitUser(Remedy::Privileges).pace(), Some(Pace::Long));
     }
 
     #[test]

@@ -19,7 +19,7 @@ const TABLE: &[(&[&str], NextStep)] = &[
     (&["DuplicateName"], NextStep::AdoptOrConflict),
     // It extends `NoPermission`, but no right is missing.
     (&["NotAuthenticated"], NextStep::LogIn),
-    (&["NoPermission"], NextStep::AwaitUser(Remedy::Rights)),
+    (&["NoPermission"], NextStep::AwaitUser(Remedy::Privileges)),
     (&["InvalidLogin"], NextStep::AwaitUser(Remedy::Secret)),
     (&["NoDiskSpace", "InsufficientStorageSpace"], NextStep::AwaitRoom(Shortage::DiskSpace)),
     (&["InsufficientCpuResourcesFault", "InsufficientHostCpuCapacityFault"], NextStep::AwaitRoom(Shortage::Cpu)),

@@ -72,7 +72,8 @@ impl<'a> Census<'a> {
     }
 
     fn available_at(&self, member: &Member) -> Option<Timestamp> {
-        let since = member.ready_since.filter(|_| member.power == Power::On)?;
+        // Since a time to come: the clock was set back. It was ready before that, and is not taken for one that comes up.
+        let since = member.ready_since.filter(|since| member.power == Power::On && *since <= self.now)?;
         // A time beyond the calendar's end is as good as never.
         Some(since.checked_add(self.desired.update.min_ready).unwrap_or(Timestamp::MAX))
     }
@@ -119,9 +120,29 @@ impl<'a> Census<'a> {
         held.since.checked_add(self.desired.lost_after?.max(Held::SOONEST_LOST)).ok()
     }
 
-    /// How many machines there may be now: more than declared only while there are some to replace.
+    /// To be replaced, and there is room for that.
+    pub(super) fn may_be_replaced(&self, member: &Member) -> bool {
+        self.observed.room.is_none_or(|room| room.replacements) && self.is_to_be_replaced(member)
+    }
+
+    /// To be replaced, and there is no room for that.
+    pub(super) fn waits_for_replacement(&self, member: &Member) -> bool {
+        self.is_to_be_replaced(member) && !self.may_be_replaced(member)
+    }
+
+    /// How many machines may be cloned.
+    pub(super) fn room_for_clones(&self) -> usize {
+        self.observed.room.map_or(usize::MAX, |room| room.clones as usize)
+    }
+
+    /// There is nothing of the group, and nothing may be made.
+    pub(super) fn may_have_nothing(&self) -> bool {
+        self.observed.members.is_empty() && self.room_for_clones() == 0 && self.observed.reserved.is_empty()
+    }
+
+    /// How many machines there may be now: more than declared only while some are replaced.
     pub(super) fn ceiling(&self) -> usize {
-        let outdated = self.observed.members.iter().filter(|member| self.is_to_be_replaced(member)).count();
+        let outdated = self.observed.members.iter().filter(|member| self.may_be_replaced(member)).count();
         self.desired.replicas as usize + outdated.min(self.desired.update.max_surge as usize)
     }
 
@@ -155,7 +176,7 @@ impl<'a> Census<'a> {
     }
 
     pub(super) fn name_of(&self, slot: Slot) -> String {
-        names::member(&self.desired.name, &self.desired.uid, slot)
+        names::member(&self.desired.name, &self.desired.marker_uid, slot)
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -219,7 +240,7 @@ mod tests {
     use super::Census;
     use crate::{
         desired::tests::desired,
-        group::{Folder, Observed, Timestamp},
+        group::{Folder, HotAdd, MachineId, Member, Observed, Power, Timestamp},
         names::Slot,
         plan::{Action, plan},
     };
@@ -235,6 +256,39 @@ mod tests {
         let two = plan(&desired(&json!({"replicas": 2})), &observed, Timestamp::UNIX_EPOCH);
         assert_eq!(two.actions, [Action::Clone(Slot(1))]);
         assert_eq!(Census::take(&desired(&json!({})), &observed, Timestamp::UNIX_EPOCH).seen(), 0);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_lets_nobody_be_taken_down() {
+        let desired = desired(&json!({"replicas": 1, "update": {"minReadySeconds": 5, "maxUnavailable": 1}}));
+        let member = |ready: i64| Member {
+            id: MachineId("vm-1".to_owned()),
+            slot: Slot(0),
+            revision: desired.revision,
+            created: Timestamp::UNIX_EPOCH,
+            name: String::new(),
+            in_folder: true,
+            hardware: desired.hardware,
+            storage_mib: 0,
+            hot_add: HotAdd::default(),
+            refused: None,
+            power: Power::On,
+            unreachable_since: None,
+            ready_since: Some(Timestamp::from_second(ready).unwrap()),
+            guest_answers: false,
+            shutdown_since: None,
+            busy: false,
+            marked: false,
+            not_before: None,
+        };
+        let (observed, now) = (Observed::default(), Timestamp::from_second(100).unwrap());
+        let census = Census::take(&desired, &observed, now);
+        let is_standing = |ready| census.is_standing(&member(ready));
+        assert_eq!(
+            [90, 98, 3700].map(is_standing),
+            [true, false, true],
+            "what was ready before the clock was set is up"
+        );
     }
 
     #[test]

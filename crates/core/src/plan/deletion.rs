@@ -31,6 +31,7 @@ pub(super) fn plan(policy: DeletionPolicy, census: &Census<'_>, draft: &mut Draf
             draft.mark(&census.observed.unmarked);
             draft.remove_left_folders(census.observed);
             let none_left = members.is_empty() && census.observed.held.is_empty();
+            let none_left = none_left && draft.actions.is_empty() && !census.observed.left_folders_are_busy;
             none_left && none_on_their_way && remove_folder(census, draft)
         }
     }
@@ -54,9 +55,19 @@ mod tests {
 
     use crate::{
         desired::tests::desired,
-        group::{DeletionPolicy, Desired, Observed, Timestamp},
-        plan::plan,
+        group::{DeletionPolicy, Desired, FolderId, Observed, Timestamp},
+        plan::{Action, plan},
     };
+
+    #[test]
+    fn a_group_that_goes_takes_the_folders_along_that_its_vms_were_moved_out_of() {
+        let going = Desired { deletion: Some(DeletionPolicy::Delete), ..desired(&json!({})) };
+        let left_folders = vec![FolderId("group-7".to_owned())];
+        let observed = Observed { left_folders: left_folders.clone(), ..Observed::default() };
+        let first = plan(&going, &observed, Timestamp::UNIX_EPOCH);
+        assert_eq!((first.settled, first.actions), (false, vec![Action::DestroyLeftFolder(left_folders[0].clone())]));
+        assert!(plan(&going, &Observed::default(), Timestamp::UNIX_EPOCH).settled);
+    }
 
     #[test]
     fn a_group_that_waits_for_a_clone_that_nobody_remembers_looks_again_by_itself() {

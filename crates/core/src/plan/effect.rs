@@ -39,6 +39,25 @@ impl Action {
         }
     }
 
+    /// What is done, in one word.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::CreateFolder => "create_folder",
+            Self::DestroyFolder | Self::DestroyLeftFolder(_) => "destroy_folder",
+            Self::Clone(_) => "clone",
+            Self::PowerOn(_) => "power_on",
+            Self::PowerOff(_) => "power_off",
+            Self::ShutdownGuest(_) => "shutdown_guest",
+            Self::Suspend(_) => "suspend",
+            Self::Reconfigure(..) => "reconfigure",
+            Self::Rename(..) => "rename",
+            Self::MoveIntoFolder(_) => "move_into_folder",
+            Self::Mark(..) => "mark",
+            Self::Destroy(_) => "destroy",
+        }
+    }
+
     /// The slot that it clones into, if it does.
     #[must_use]
     pub fn cloned_slot(&self) -> Option<Slot> {
@@ -51,8 +70,13 @@ impl Action {
     /// Whether it makes something in vCenter, or destroys something: what stops where the brake holds.
     #[must_use]
     pub fn makes_or_destroys(&self) -> bool {
-        let of_folder = matches!(self, Self::CreateFolder | Self::DestroyFolder | Self::DestroyLeftFolder(_));
-        of_folder || matches!(self, Self::Clone(_) | Self::Destroy(_))
+        self.is_of_folder() || matches!(self, Self::Clone(_) | Self::Destroy(_))
+    }
+
+    /// Whether it is done to a folder.
+    #[must_use]
+    pub fn is_of_folder(&self) -> bool {
+        matches!(self, Self::CreateFolder | Self::DestroyFolder | Self::DestroyLeftFolder(_))
     }
 
     /// Whether the world shows what the action does. A task may be seen to end before its effect is.

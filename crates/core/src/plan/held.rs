@@ -16,13 +16,23 @@ pub(super) fn told_at(since: Timestamp) -> Option<Timestamp> {
 pub fn trouble(desired: &Desired, observed: &Observed, now: Timestamp) -> Trouble {
     let is_told = |since: Timestamp| told_at(since).is_some_and(|time| time <= now);
     let held = observed.held.iter().filter(|(_, held)| is_told(held.since));
-    let mut sentences: Vec<_> =
-        held.map(|(slot, held)| sentence(&names::member(&desired.name, &desired.uid, *slot), desired, held)).collect();
+    let mut sentences: Vec<_> = held
+        .map(|(slot, held)| sentence(&names::member(&desired.name, &desired.marker_uid, *slot), desired, held))
+        .collect();
     let unreachable = observed.members.iter().filter(|member| member.unreachable_since.is_some_and(is_told));
     sentences.extend(unreachable.map(|member| {
         format!("{}: vCenter has no connection to it, so Drover leaves it alone until it has", member.name)
     }));
-    if sentences.is_empty() { Trouble::None } else { Trouble::Unseen(sentences) }
+    if sentences.is_empty() {
+        return Trouble::None;
+    }
+    // A VM that has no connection may get it back, and one that is missing is given up in its time.
+    let needs_person =
+        |held: &Held| held.why != HeldFor::Missing || desired.lost_after.is_none() || desired.deletion.is_some();
+    if observed.held.values().any(|held| is_told(held.since) && needs_person(held)) {
+        return Trouble::Unseen(sentences);
+    }
+    Trouble::Passing(Box::new(Trouble::Unseen(sentences)))
 }
 
 fn sentence(name: &str, desired: &Desired, held: &Held) -> String {

@@ -4,6 +4,7 @@ mod census;
 mod deletion;
 mod effect;
 mod held;
+mod impact;
 mod rollout;
 mod upkeep;
 
@@ -13,12 +14,13 @@ use std::{
 };
 
 use crate::{
-    group::{DeletionPolicy, Desired, Folder, FolderId, Hardware, MachineId, Observed, Timestamp},
+    group::{DeletionPolicy, Desired, Folder, FolderId, Hardware, MachineId, Member, Observed, Timestamp},
     names::Slot,
 };
 use census::Census;
 pub use effect::Subject;
 pub use held::trouble as trouble_with_unseen;
+pub use impact::{Impact, impact};
 pub use upkeep::outlived_shutdowns;
 
 /// One thing to do. None waits for another of the same plan; each is safe to ask for twice.
@@ -65,6 +67,8 @@ pub struct Plan {
     pub wake: Option<Timestamp>,
     /// The slots whose VM has been missing for so long that it is given up, and that need no other.
     pub given_up: Vec<Slot>,
+    /// How many machines are not made, replaced or given more hardware for want of room.
+    pub held_back: usize,
 }
 
 /// How many machines are how far.
@@ -84,14 +88,18 @@ pub struct Counts {
 #[must_use]
 pub fn plan(desired: &Desired, observed: &Observed, now: Timestamp) -> Plan {
     let census = Census::take(desired, observed, now);
-    let mut draft = Draft { now, actions: Vec::new(), wake: None, given_up: Vec::new() };
+    let growths = observed.room.map_or(u32::MAX, |room| room.growths);
+    let mut draft = Draft { now, actions: Vec::new(), wake: None, given_up: Vec::new(), held_back: 0, growths };
     let settled = if let Some(policy) = desired.deletion {
         deletion::plan(policy, &census, &mut draft)
     } else if desired.paused {
         census.is_as_declared()
     } else {
         keep(&census, &mut draft);
-        draft.actions.is_empty() && census.is_as_declared()
+        let is_known = observed.folder != Folder::Busy && !observed.unknown_clones;
+        // A folder that members were moved out of is no part of it.
+        let is_done = draft.actions.iter().all(|action| matches!(action, Action::DestroyLeftFolder(_)));
+        is_done && is_known && census.is_as_declared()
     };
     if observed.is_stopped {
         draft.actions.retain(|action| !action.makes_or_destroys());
@@ -101,14 +109,15 @@ pub fn plan(desired: &Desired, observed: &Observed, now: Timestamp) -> Plan {
     let settled = settled && (leaves_them || !observed.is_stopped);
     census.wake_when_time_tells(&mut draft);
     let given_up = if observed.is_stopped { Vec::new() } else { draft.given_up };
-    Plan { actions: draft.actions, counts: census.counts(), settled, wake: draft.wake, given_up }
+    let Draft { actions, wake, held_back, .. } = draft;
+    Plan { actions, counts: census.counts(), settled, wake, given_up, held_back }
 }
 
-/// How many machines are to be replaced by others.
+/// The machines that are to be replaced by others.
 #[must_use]
-pub fn to_be_replaced(desired: &Desired, observed: &Observed, now: Timestamp) -> usize {
+pub fn to_be_replaced<'a>(desired: &Desired, observed: &'a Observed, now: Timestamp) -> Vec<&'a Member> {
     let census = Census::take(desired, observed, now);
-    observed.members.iter().filter(|member| census.is_to_be_replaced(member)).count()
+    observed.members.iter().filter(|member| census.is_to_be_replaced(member)).collect()
 }
 
 /// A clone that nobody remembers is looked at again after this long: its end may be told to nobody.
@@ -116,14 +125,16 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Keeps a group as declared: the folder, then who goes, who comes, and how each one is.
 fn keep(census: &Census<'_>, draft: &mut Draft) {
+    draft.await_unknown_clones(census.observed);
     match census.observed.folder {
+        // Nothing is made for a group that may have nothing.
+        Folder::Absent if census.may_have_nothing() => return rollout::clone_missing(census, draft),
         Folder::Absent => return draft.actions.push(Action::CreateFolder),
         Folder::Busy => return,
         Folder::Empty | Folder::Occupied | Folder::OccupiedUnseen => {}
     }
     draft.mark(&census.observed.unmarked);
     draft.remove_left_folders(census.observed);
-    draft.await_unknown_clones(census.observed);
     let mut budget = census.availability_budget();
     // What is stopped takes nothing down for what it may not go on with.
     let leaving = if census.observed.is_stopped { Vec::new() } else { rollout::leaving(census, &mut budget) };
@@ -145,6 +156,9 @@ struct Draft {
     actions: Vec<Action>,
     wake: Option<Timestamp>,
     given_up: Vec<Slot>,
+    held_back: usize,
+    /// How many more machines may be given more hardware.
+    growths: u32,
 }
 
 impl Draft {
@@ -155,6 +169,9 @@ impl Draft {
 
     /// Removes the folders that members were moved out of. Not while anything is missing or on its way: it may be in one of them.
     fn remove_left_folders(&mut self, observed: &Observed) {
+        if observed.left_folders_are_busy {
+            return self.wake_at(self.now + LOOK_AGAIN);
+        }
         if observed.held.is_empty() && observed.cloning.is_empty() && !observed.unknown_clones {
             self.actions.extend(observed.left_folders.iter().cloned().map(Action::DestroyLeftFolder));
         }

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::{Action, Draft, census::Census};
-use crate::group::Member;
+use crate::{group::Member, names::Slot};
 
 /// The machines that are to go now. Taking down one that stands is paid from the budget; any other costs nobody anything.
 pub(super) fn leaving<'a>(census: &Census<'a>, budget: &mut usize) -> Vec<&'a Member> {
     let mut surplus = census.seen().saturating_sub(census.ceiling());
     let mut leaving = Vec::new();
     for member in census.in_leaving_order() {
-        if surplus == 0 && !census.is_to_be_replaced(member) {
+        if surplus == 0 && !census.may_be_replaced(member) {
             continue;
         }
         if census.is_standing(member) {
@@ -44,7 +44,15 @@ pub(super) fn clone_missing(census: &Census<'_>, draft: &mut Draft) {
     let lost: BTreeSet<_> = census.lost_slots().collect();
     let free: Vec<_> = census.free_slots().filter(|slot| !lost.contains(slot)).take(soon).collect();
     draft.given_up.extend(lost.iter().skip(missing));
+    let is_reserved = |slot: &Slot| census.observed.reserved.contains(slot);
+    let mut room = census.room_for_clones();
+    let reserved = lost.iter().chain(&free).take(soon).filter(|slot| is_reserved(slot)).count();
+    draft.held_back += missing.saturating_sub(room.saturating_add(reserved));
     for slot in lost.into_iter().chain(free).take(soon) {
+        if !is_reserved(&slot) {
+            let Some(left) = room.checked_sub(1) else { continue };
+            room = left;
+        }
         match census.observed.failed.get(&slot) {
             Some(time) if *time > census.now => draft.wake_at(*time),
             _ => draft.actions.push(Action::Clone(slot)),
@@ -63,7 +71,6 @@ mod tests {
         desired::tests::desired,
         forecast::forecast,
         group::{Desired, Folder, Held, HeldFor, Observed, Timestamp},
-        names::Slot,
         plan::plan,
     };
 

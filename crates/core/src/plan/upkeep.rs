@@ -25,7 +25,7 @@ fn is_to_stop(census: &Census<'_>, member: &Member) -> bool {
         None => {
             // Of a surplus, those that were asked go first.
             census.seen() > census.ceiling()
-                || census.is_to_be_replaced(member)
+                || census.may_be_replaced(member)
                 || desired.power == Power::Off
                 || needs_other_hardware(census, member) && !member.takes_running(desired.hardware)
         }
@@ -35,6 +35,7 @@ fn is_to_stop(census: &Census<'_>, member: &Member) -> bool {
 /// Puts right the first thing about a machine that isn't as declared. What needs the machine down for a while is paid from
 /// the budget.
 pub(super) fn maintain(census: &Census<'_>, member: &Member, budget: &mut usize, draft: &mut Draft) {
+    draft.held_back += usize::from(census.waits_for_replacement(member));
     if !may_act(census, member, draft) {
         return;
     }
@@ -43,7 +44,7 @@ pub(super) fn maintain(census: &Census<'_>, member: &Member, budget: &mut usize,
         draft.actions.push(Action::Rename(member.id.clone(), name));
     } else if !member.in_folder {
         draft.actions.push(Action::MoveIntoFolder(member.id.clone()));
-    } else if needs_other_hardware(census, member) {
+    } else if needs_other_hardware(census, member) && has_room_for_it(census, member, draft) {
         change_hardware(census, member, budget, draft);
     } else if member.power != census.desired.power {
         change_power(census, member, draft);
@@ -83,7 +84,7 @@ pub(super) fn may_act(census: &Census<'_>, member: &Member, draft: &mut Draft) -
 
 /// A machine that is going to be replaced gets its hardware by that. One that was refused it even when it was off goes on with
 /// what it has, and isn't taken down again for nothing.
-fn needs_other_hardware(census: &Census<'_>, member: &Member) -> bool {
+pub(super) fn needs_other_hardware(census: &Census<'_>, member: &Member) -> bool {
     let hardware = census.desired.hardware;
     census.desired.update.strategy == Strategy::InPlaceFirst
         && !census.is_outdated(member)
@@ -91,10 +92,25 @@ fn needs_other_hardware(census: &Census<'_>, member: &Member) -> bool {
         && member.refused != Some(Refusal::Altogether(hardware))
 }
 
+/// Whether a machine may have the hardware that is declared. One that was taken down for it, and may not, comes up again without.
+fn has_room_for_it(census: &Census<'_>, member: &Member, draft: &mut Draft) -> bool {
+    let has_room = draft.growths > 0 || !grows(census, member);
+    draft.held_back += usize::from(!has_room && !census.waits_for_replacement(member));
+    has_room
+}
+
+/// Whether the hardware that is declared is more than a machine has.
+fn grows(census: &Census<'_>, member: &Member) -> bool {
+    let (has, wanted) = (member.hardware, census.desired.hardware);
+    wanted.cpus > has.cpus || wanted.memory_mib > has.memory_mib
+}
+
 fn change_hardware(census: &Census<'_>, member: &Member, budget: &mut usize, draft: &mut Draft) {
     let hardware = census.desired.hardware;
+    let growth = u32::from(grows(census, member));
     let can_now = member.power == Power::Off || member.power == Power::On && member.takes_running(hardware);
     if can_now {
+        draft.growths = draft.growths.saturating_sub(growth);
         draft.actions.push(Action::Reconfigure(member.id.clone(), hardware));
         return;
     }
@@ -104,6 +120,7 @@ fn change_hardware(census: &Census<'_>, member: &Member, budget: &mut usize, dra
         }
         *budget -= 1;
     }
+    draft.growths = draft.growths.saturating_sub(growth);
     stop(census, member, draft);
 }
 
@@ -137,7 +154,7 @@ mod tests {
     fn desired(fields: &Value) -> Desired {
         let mut whole = json!({"cpu": 1, "replicas": 3, "shutdown": {"graceSeconds": GRACE}});
         whole.as_object_mut().unwrap().extend(fields.as_object().cloned().unwrap());
-        Desired { uid: "uid".to_owned(), ..spec(&whole) }
+        Desired { uid: "uid".to_owned(), marker_uid: "uid".to_owned(), ..spec(&whole) }
     }
 
     /// Machines that are up, can be given more CPUs, and whose guests answer.
@@ -151,6 +168,7 @@ mod tests {
             name: names::member("sample", "uid", Slot(slot)),
             in_folder: true,
             hardware: Hardware { cpus: 1, memory_mib: 1024 },
+            storage_mib: 0,
             hot_add: HotAdd { cpus: true, ..HotAdd::default() },
             refused: None,
             power: Power::On,

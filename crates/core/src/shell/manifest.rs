@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use drover_api::myownshell::Amount;
 use serde_json::{Value, json};
 
-use super::{APP, CR_LABEL, Desired, FINALIZER, hosts};
+use super::{API_VERSION, APP, CR_LABEL, Desired, FINALIZER, KIND, hosts};
 use crate::names;
 
 /// The container of each shell, named as the seed names it, whatever its image.
@@ -102,8 +102,8 @@ pub(super) fn manifest(desired: &Desired, api_version: &str, kind: &str, name: &
             "namespace": desired.namespace,
             "labels": labels(&desired.name),
             "ownerReferences": [{
-                "apiVersion": "my-first-operator.jgato.io/v1alpha1",
-                "kind": "MyOwnShell",
+                "apiVersion": API_VERSION,
+                "kind": KIND,
                 "name": desired.name,
                 "uid": desired.uid,
                 "controller": true,

@@ -7,9 +7,9 @@ pub mod desired;
 pub mod hosts;
 mod manifest;
 pub mod plan;
-mod sameness;
 mod scaler;
 pub mod status;
+mod subset;
 #[cfg(test)]
 mod tests;
 mod trouble;
@@ -36,6 +36,9 @@ pub use trouble::Trouble;
 pub const FINALIZER: &str = "myownshell.my-first-operator.jgato.io/finalizer";
 /// Who Drover is to the API server.
 pub const MANAGER: &str = "drover";
+/// What a MyOwnShell is to the API server.
+const API_VERSION: &str = "my-first-operator.jgato.io/v1alpha1";
+const KIND: &str = "MyOwnShell";
 /// The label that all shells and what belongs to them have, and its value.
 pub const APP: (&str, &str) = ("app", "myownshell");
 /// The label whose value is the MyOwnShell's name.
@@ -68,6 +71,8 @@ pub enum Machines {
     NotAsked,
     /// There is no such group.
     NoGroup,
+    /// This operator reads no groups.
+    Unread,
     /// Those of the group.
     Of(Vec<Machine>),
 }
@@ -101,6 +106,6 @@ fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
 #[must_use]
 pub fn is_held_for_nothing(meta: &ObjectMeta) -> bool {
     let is_held = meta.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER);
-    let has_owner = meta.owner_references.iter().flatten().any(|owner| owner.kind == "MyOwnShell");
-    is_held && (meta.deletion_timestamp.is_some() || !has_owner)
+    let is_shells = |owner: &OwnerReference| owner.kind == KIND && owner.api_version == API_VERSION;
+    is_held && (meta.deletion_timestamp.is_some() || !controller(meta).is_some_and(is_shells))
 }

@@ -15,8 +15,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    Desired, FINALIZER, Machines, Seen, Trouble, controller, desired::Deletion, hosts, is_ours, manifest,
-    sameness::is_within, scaler,
+    Desired, FINALIZER, Machines, Seen, Trouble, controller, desired::Deletion, hosts, is_ours, manifest, scaler,
+    subset::is_within,
 };
 use crate::group::Timestamp;
 
@@ -99,12 +99,23 @@ pub fn plan(desired: &Desired, seen: &Seen, domain: &str, now: Timestamp) -> Pla
         let soon = now.checked_add(LOOK_AGAIN).unwrap_or(Timestamp::MAX);
         plan.wake = Some(plan.wake.map_or(soon, |wake| wake.min(soon)));
     }
-    if plan.trouble.is_none() && seen.machines == Machines::NoGroup {
-        let group = desired.group.as_deref().unwrap_or_default();
-        let why = format!("spec.vmGroupRef: there is no VmGroup {group:?} in {}", desired.namespace);
-        plan.trouble = Some(Trouble::NoVmGroup(why));
+    if plan.trouble.is_none() {
+        plan.trouble = no_group(desired, seen).map(Trouble::NoVmGroup);
     }
     plan
+}
+
+/// Why the VMs that shells are to find aren't known.
+fn no_group(desired: &Desired, seen: &Seen) -> Option<String> {
+    let group = desired.group.as_deref().unwrap_or_default();
+    match seen.machines {
+        Machines::NoGroup => Some(format!("spec.vmGroupRef: there is no VmGroup {group:?} in {}", desired.namespace)),
+        Machines::Unread => Some(format!(
+            "spec.vmGroupRef: the VmGroup {group:?} is not read, because the operator's flag --controllers leaves out vmgroup or vminfo: \
+             run both, or remove spec.vmGroupRef"
+        )),
+        Machines::NotAsked | Machines::Of(_) => None,
+    }
 }
 
 /// It is being deleted. A Deployment that is on its way out isn't waited for: nothing can keep it any more.
@@ -159,7 +170,7 @@ fn keep(desired: &Desired, seen: &Seen, domain: &str, plan: &mut Plan) -> Result
     }
     let machines = match &seen.machines {
         Machines::Of(machines) => &machines[..],
-        Machines::NotAsked | Machines::NoGroup => &[],
+        Machines::NotAsked | Machines::NoGroup | Machines::Unread => &[],
     };
     let wanted = desired.group.as_ref().map_or_else(Vec::new, |group| hosts::objects(desired, group, machines));
     for manifest in &wanted {

@@ -1,6 +1,6 @@
 //! What is said of a MyOwnShell.
 
-use drover_api::{MyOwnShell, MyOwnShellStatus, myownshell::ShellPod};
+use drover_api::{MyOwnShell, MyOwnShellStatus, Unknown, myownshell::ShellPod};
 use k8s_openapi::{
     api::core::v1::Pod,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
@@ -42,8 +42,9 @@ pub fn status(shell: &MyOwnShell, desired: &Desired, seen: &Seen, plan: &Plan, n
         () if is_whole && trouble.is_none() => Stage::Settled,
         () => Stage::Underway,
     };
-    // What is to go is in nobody's way.
-    let trouble = trouble.filter(|_| matches!(stage, Stage::Underway));
+    // What is to go is in nobody's way, unless it may not be removed.
+    let is_held_up = |trouble: &Trouble| matches!(stage, Stage::Underway) || matches!(trouble, Trouble::Refused(_));
+    let trouble = trouble.filter(is_held_up);
     let progress = match (&stage, &desired.end) {
         (Stage::Deleting, _) => "being deleted".to_owned(),
         (Stage::Expired { .. }, Some((ttl, end))) => {
@@ -64,11 +65,12 @@ pub fn status(shell: &MyOwnShell, desired: &Desired, seen: &Seen, plan: &Plan, n
                 let reachable = machines.iter().filter(|machine| !machine.addresses.is_empty()).count();
                 i32::try_from(reachable).ok()
             }
-            Machines::NotAsked | Machines::NoGroup => None,
+            Machines::NotAsked | Machines::NoGroup | Machines::Unread => None,
         },
         message: Some(trouble.as_ref().map_or(progress.as_str(), |trouble| trouble.told().1).to_owned()),
         observed_generation: shell.metadata.generation,
         conditions: conditions(shell, stage, trouble.as_ref(), &progress, now),
+        unknown: Unknown::default(),
     }
 }
 
@@ -97,12 +99,12 @@ pub fn news(before: Option<&MyOwnShellStatus>, after: &MyOwnShellStatus) -> Opti
         (before.is_none_or(|before| before.reason != after.reason)).then_some(after)
     };
     let is_reason = |condition: &Condition, reason: Reason| condition.reason == reason.word();
-    if let Some(stalled) = changed("Stalled").filter(|stalled| stalled.status == "True") {
-        let reason = Reason::ALL.iter().find(|reason| is_reason(&stalled, **reason))?;
-        return Some(News { is_warning: true, reason: reason.word(), message: stalled.message });
+    let ready = changed("Ready")?;
+    let reason = Reason::ALL.iter().find(|reason| is_reason(&ready, **reason))?;
+    match reason {
+        Reason::Reconciled | Reason::Provisioning | Reason::Deleting => None,
+        reason => Some(News { is_warning: *reason != Reason::Expired, reason: reason.word(), message: ready.message }),
     }
-    let expired = changed("Ready").filter(|ready| is_reason(ready, Reason::Expired))?;
-    Some(News { is_warning: false, reason: Reason::Expired.word(), message: expired.message })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -120,20 +122,25 @@ fn conditions(
     progress: &str,
     now: Timestamp,
 ) -> Vec<Condition> {
-    let (ready, working) = match stage {
-        Stage::Underway => (Reason::NotYet, Reason::Working),
-        Stage::Settled => (Reason::AsDeclared, Reason::Settled),
-        Stage::Expired { .. } => (Reason::Expired, Reason::Expired),
-        Stage::Deleting => (Reason::Deleting, Reason::Deleting),
+    // When its time is over and the shells are gone, all is as declared: there is nothing to wait for.
+    let is_ready = matches!(stage, Stage::Settled | Stage::Expired { is_over: true });
+    let (reason, why) = match (stage, trouble) {
+        (_, Some(trouble)) => trouble.told(),
+        (Stage::Underway, None) => (Reason::Provisioning, progress),
+        (Stage::Settled, None) => (Reason::Reconciled, progress),
+        (Stage::Expired { .. }, None) => (Reason::Expired, progress),
+        (Stage::Deleting, None) => (Reason::Deleting, progress),
     };
-    let is_working = !matches!(stage, Stage::Settled | Stage::Expired { is_over: true });
-    let (stalled, obstacle) = trouble.map_or((Reason::NotStalled, ""), Trouble::told);
+    let stalled = trouble.filter(|trouble| trouble.needs_person()).map(Trouble::told);
     let before = shell.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let conditions = Conditions { before, generation: shell.metadata.generation, now };
     vec![
-        conditions.judge("Ready", stage == Stage::Settled, ready, progress),
-        conditions.judge("Progressing", is_working, working, progress),
-        conditions.judge("Stalled", trouble.is_some(), stalled, obstacle),
+        conditions.judge("Ready", is_ready, reason, why),
+        conditions.judge("Reconciling", !is_ready && stalled.is_none(), reason, progress),
+        match stalled {
+            Some((reason, why)) => conditions.judge("Stalled", true, reason, why),
+            None => conditions.judge("Stalled", false, Reason::NotStalled, ""),
+        },
     ]
 }
 

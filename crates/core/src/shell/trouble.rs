@@ -22,16 +22,22 @@ pub enum Trouble {
 }
 
 impl Trouble {
+    /// Whether a person has to act. A VmGroup that isn't there may be declared a moment later.
+    #[must_use]
+    pub fn needs_person(&self) -> bool {
+        !matches!(self, Self::NoVmGroup(_))
+    }
+
     /// Why, in one word, and in a sentence.
     #[must_use]
     pub fn told(&self) -> (Reason, &str) {
         match self {
             Self::NameTaken(why) => (Reason::NameTaken, why),
             Self::Invalid(why) => (Reason::Invalid, why),
-            Self::Refused(why) => (Reason::Refused, why),
+            Self::Refused(why) => (Reason::RequestRefused, why),
             Self::PodsRefused(why) => (Reason::PodsRefused, why),
-            Self::PodsFail(why) => (Reason::PodsFail, why),
-            Self::NoVmGroup(why) => (Reason::NoVmGroup, why),
+            Self::PodsFail(why) => (Reason::PodsFailing, why),
+            Self::NoVmGroup(why) => (Reason::VmGroupNotFound, why),
         }
     }
 }

@@ -1,24 +1,33 @@
-//! A vCenter, as far as a group meets it: names are unique in a folder, tasks take time and may fail.
+//! A vCenter, as far as a group meets it: names are unique in a folder, tasks take time and may fail, and what may not be seen is there all
+//! the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use drover_core::{
-    group::{Hardware, HotAdd, MachineId, Power, Revision},
+    group::{FolderId, Hardware, HotAdd, MachineId, Power, Timestamp},
+    inventory::{self, Inventory, Marker, Since},
     names::Slot,
 };
 
 /// Virtual seconds.
 pub(crate) type Time = i64;
 
+/// The folder that the group's folder is in, and one that it isn't.
+pub(crate) const BASE: &str = "group-base";
+pub(crate) const ELSEWHERE: &str = "group-elsewhere";
+
+pub(crate) fn timestamp(time: Time) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + time).unwrap()
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own, not a state in disguise")]
 pub(crate) struct Machine {
-    pub id: MachineId,
-    /// The slot and revision that the marker says, if the machine is the group's.
-    pub marker: Option<(Slot, Revision)>,
+    pub marker: Option<Marker>,
+    pub instance: String,
     pub created: Time,
     pub name: String,
-    pub in_folder: bool,
+    pub folder: String,
     pub hardware: Hardware,
     pub hot_add: HotAdd,
     /// It says that it takes more while it runs, and doesn't.
@@ -31,26 +40,52 @@ pub(crate) struct Machine {
     pub off_at: Option<Time>,
     /// Whether its clone has not ended yet. Nothing else can be done to it until then.
     pub being_made: bool,
+    /// Whether Drover's user may see it.
+    pub is_hidden: bool,
+    /// Since when its host has not answered for it.
+    pub disconnected: Option<Time>,
+    /// Since when it has been out of sight, or was the last time, and until when.
+    pub away: Option<(Time, Option<Time>)>,
+}
+
+impl Machine {
+    /// Whether it is the very machine that its marker was written for.
+    pub(crate) fn is_original(&self) -> bool {
+        let made = self.marker.as_ref().and_then(|marker| marker.made.as_ref());
+        made.is_some_and(|made| made.instance == self.instance)
+    }
+
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        self.marker.as_ref().filter(|_| self.is_original()).map(|marker| marker.slot)
+    }
+
+    /// It goes out of sight.
+    pub(crate) fn leave(&mut self, now: Time) {
+        self.away = match self.away {
+            // That it was back for a moment, a late mirror may never have shown.
+            Some((since, back)) if back.is_none_or(|back| now - back < 60) => Some((since, None)),
+            _ => Some((now, None)),
+        };
+    }
+
+    /// It comes back into sight.
+    pub(crate) fn come_back(&mut self, now: Time) {
+        if let Some((since, None)) = self.away {
+            self.away = Some((since, Some(now)));
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    CreateFolder,
-    DestroyFolder,
-    Clone {
-        slot: Slot,
-        name: String,
-        revision: Revision,
-        hardware: Hardware,
-        power_on: bool,
-        hot_add: HotAdd,
-        refuses_hot_add: bool,
-        tools: bool,
-    },
+    CreateFolder(String),
+    DestroyFolder(FolderId),
+    Clone(Box<Machine>),
     Power(MachineId, Power),
+    Shutdown(MachineId, bool),
     Reconfigure(MachineId, Hardware),
     Rename(MachineId, String),
-    Move(MachineId),
+    Move(MachineId, FolderId),
     Destroy(MachineId),
 }
 
@@ -61,29 +96,43 @@ pub(crate) struct Task {
     pub id: TaskId,
     pub due: Time,
     pub work: Work,
-    pub fails: bool,
+    pub fails: Option<Failing>,
 }
 
-/// How a task ended.
+/// How a task fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Done,
-    Failed,
-    /// A running machine doesn't take this.
-    Refused(Hardware),
+pub(crate) enum Failing {
+    BeforeEffect,
+    AfterEffect,
+    NameTaken,
 }
+
+/// How a task ended: well, with the machine that it made; or with a fault.
+pub(crate) type Outcome = Result<Option<MachineId>, &'static str>;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     pub now: Time,
-    pub folder: bool,
+    /// Names and parents by id.
+    pub folders: BTreeMap<String, (String, String)>,
     pub machines: BTreeMap<MachineId, Machine>,
+    /// Those that were unregistered, and may be registered again.
+    pub unregistered: BTreeMap<MachineId, Machine>,
     pub tasks: Vec<Task>,
+    /// What tasks have destroyed, and when.
+    pub destroyed: BTreeMap<MachineId, Time>,
     next: u64,
 }
 
 impl World {
-    pub(crate) fn submit(&mut self, work: Work, takes: Time, fails: bool) -> TaskId {
+    pub(crate) fn submit(&mut self, work: Work, takes: Time, fails: Option<Failing>) -> TaskId {
+        // A clone has its name from when it begins.
+        let is_reserved = |machine: &Machine| {
+            let is_same = |other: &Machine| other.folder == machine.folder && other.name == machine.name;
+            self.clones().any(|(_, other)| is_same(other)) || self.machines.values().any(is_same)
+        };
+        let is_taken = matches!(&work, Work::Clone(machine) if is_reserved(machine));
+        let fails = if is_taken { Some(Failing::NameTaken) } else { fails };
         self.next += 1;
         let id = self.next;
         self.tasks.push(Task { id, due: self.now + takes, work, fails });
@@ -92,32 +141,16 @@ impl World {
 
     /// Shows the machine of a clone that is on its way, as vCenter does long before the clone has ended.
     pub(crate) fn show_early(&mut self, task: TaskId) {
-        let found = self.tasks.iter().find(|known| known.id == task && !known.fails).map(|known| known.work.clone());
-        if let Some(work @ Work::Clone { .. }) = found {
-            self.make(work, true);
+        let found = self.tasks.iter().find(|known| known.id == task && known.fails.is_none());
+        if let Some(Work::Clone(machine)) = found.map(|known| known.work.clone()) {
+            let _ = self.make(*machine, true);
         }
     }
 
-    /// Adds a machine that is nobody's.
-    pub(crate) fn stranger(&mut self) {
+    /// Adds a machine that somebody has made.
+    pub(crate) fn add(&mut self, machine: Machine) {
         self.next += 1;
-        let id = MachineId(format!("stranger-{}", self.next));
-        let machine = Machine {
-            id: id.clone(),
-            marker: None,
-            created: self.now,
-            name: format!("stranger-{}", self.next),
-            in_folder: true,
-            hardware: Hardware { cpus: 1, memory_mib: 1024 },
-            hot_add: HotAdd::default(),
-            refuses_hot_add: false,
-            power: Power::On,
-            ready_at: self.now,
-            tools: false,
-            off_at: None,
-            being_made: false,
-        };
-        self.machines.insert(id, machine);
+        self.machines.insert(MachineId(format!("vm-{}", self.next)), machine);
     }
 
     /// Lets time pass to the next thing that happens by itself, but not beyond a limit, and returns the tasks that ended.
@@ -139,137 +172,229 @@ impl World {
     }
 
     fn finish(&mut self, task: Task) -> Outcome {
-        if task.fails {
-            return Outcome::Failed;
+        match task.fails {
+            None => self.work(task.work),
+            Some(Failing::NameTaken) => Err("DuplicateName"),
+            Some(Failing::BeforeEffect) => Err("SystemError"),
+            Some(Failing::AfterEffect) => {
+                let _ = self.work(task.work);
+                Err("SystemError")
+            }
         }
+    }
+
+    fn work(&mut self, work: Work) -> Outcome {
         let now = self.now;
-        match task.work {
-            Work::CreateFolder => {
-                self.folder = true;
-                Outcome::Done
+        match work {
+            Work::CreateFolder(name) => {
+                if self.folders.values().any(|(own, parent)| *own == name && parent == BASE) {
+                    return Err("DuplicateName");
+                }
+                self.next += 1;
+                self.folders.insert(format!("group-{}", self.next), (name, BASE.to_owned()));
+                Ok(None)
             }
-            Work::DestroyFolder => {
+            Work::DestroyFolder(id) => {
                 // As in vCenter: all that is inside goes with it.
-                let inside: Vec<_> = self.machines.values().filter(|machine| machine.in_folder).cloned().collect();
+                let inside: Vec<_> = self.machines.values().filter(|machine| machine.folder == id.0).cloned().collect();
                 assert!(inside.is_empty(), "a folder was destroyed with {inside:?} in it");
-                self.folder = false;
-                Outcome::Done
+                self.folders.remove(&id.0).map(|_| None).ok_or("ManagedObjectNotFound")
             }
-            work @ Work::Clone { .. } => self.make(work, false),
+            Work::Clone(machine) => self.make(*machine, false),
+            Work::Shutdown(id, obeys) => self.change(&id, |machine| {
+                // Some guests never get there.
+                machine.off_at = obeys.then_some(now + 4);
+                machine.power == Power::On
+            }),
             Work::Power(id, power) => self.change(&id, |machine| {
                 machine.off_at = None;
                 if power == Power::On && machine.power != Power::On {
                     machine.ready_at = now + 5;
                 }
-                let possible = power != Power::Suspended || machine.power == Power::On;
+                let possible = machine.power != power && (power != Power::Suspended || machine.power == Power::On);
                 if possible {
                     machine.power = power;
                 }
                 possible
             }),
-            Work::Reconfigure(id, hardware) => {
-                let runs = self.machines.get(&id).is_some_and(|machine| machine.power == Power::On);
-                let outcome = self.change(&id, |machine| {
-                    let takes_more = machine.hot_add.allows(machine.hardware, hardware) && !machine.refuses_hot_add;
-                    let possible = machine.power == Power::Off || takes_more;
-                    if possible {
-                        machine.hardware = hardware;
-                    }
-                    possible
-                });
-                if outcome == Outcome::Failed && runs { Outcome::Refused(hardware) } else { outcome }
-            }
+            Work::Reconfigure(id, hardware) => self.change(&id, |machine| {
+                let takes_more = machine.hot_add.allows(machine.hardware, hardware) && !machine.refuses_hot_add;
+                let possible = machine.power == Power::Off || takes_more;
+                if possible {
+                    machine.hardware = hardware;
+                }
+                possible
+            }),
             Work::Rename(id, name) => {
-                let taken =
-                    self.machines.values().any(|machine| machine.in_folder && machine.name == name && machine.id != id);
+                let folder = self.machines.get(&id).map(|machine| machine.folder.clone()).unwrap_or_default();
+                if self.is_taken(&folder, &name, Some(&id)) {
+                    return Err("DuplicateName");
+                }
                 self.change(&id, |machine| {
-                    if !taken {
-                        machine.name = name;
-                    }
-                    !taken
+                    machine.name = name;
+                    true
                 })
             }
-            Work::Move(id) => self.change(&id, |machine| {
-                machine.in_folder = true;
-                true
-            }),
-            Work::Destroy(id) => {
-                let possible =
-                    self.machines.get(&id).is_some_and(|machine| machine.power == Power::Off && !machine.being_made);
-                if possible {
-                    self.machines.remove(&id);
+            Work::Move(id, folder) => {
+                let name = self.machines.get(&id).map(|machine| machine.name.clone()).unwrap_or_default();
+                if !self.folders.contains_key(&folder.0) {
+                    return Err("ManagedObjectNotFound");
                 }
-                if possible { Outcome::Done } else { Outcome::Failed }
+                if self.is_taken(&folder.0, &name, Some(&id)) {
+                    return Err("DuplicateName");
+                }
+                self.change(&id, |machine| {
+                    machine.folder = folder.0;
+                    true
+                })
+            }
+            Work::Destroy(id) => {
+                let machine = self.machines.get(&id).ok_or("ManagedObjectNotFound")?;
+                if machine.power != Power::Off || machine.being_made {
+                    return Err("InvalidPowerState");
+                }
+                self.destroy(&id);
+                Ok(None)
             }
         }
+    }
+
+    fn is_taken(&self, folder: &str, name: &str, but: Option<&MachineId>) -> bool {
+        self.machines.iter().any(|(id, machine)| machine.folder == folder && machine.name == name && Some(id) != but)
+    }
+
+    /// A task destroys a machine, whoever has asked for it.
+    pub(crate) fn destroy(&mut self, id: &MachineId) {
+        self.machines.remove(id);
+        self.destroyed.insert(id.clone(), self.now);
     }
 
     /// Makes a clone's machine, or ends one that was shown early.
-    fn make(&mut self, work: Work, early: bool) -> Outcome {
-        let Work::Clone { slot, name, revision, hardware, power_on, hot_add, refuses_hot_add, tools } = work else {
-            return Outcome::Failed;
-        };
-        let now = self.now;
-        let power = if power_on && !early { Power::On } else { Power::Off };
-        let marker = Some((slot, revision));
-        let shown = self
-            .machines
-            .values_mut()
-            .find(|machine| machine.being_made && machine.marker == marker && machine.name == name);
-        if let Some(machine) = shown {
-            machine.being_made = early;
-            machine.power = power;
-            machine.ready_at = now + 5;
-            return Outcome::Done;
+    fn make(&mut self, mut made: Machine, early: bool) -> Outcome {
+        made.ready_at = self.now + 5;
+        made.being_made = early;
+        let wanted = made.power;
+        if early {
+            made.power = Power::Off;
         }
-        let taken = self.machines.values().any(|machine| machine.in_folder && machine.name == name);
-        if taken || !self.folder {
-            return Outcome::Failed;
+        let is_it = |machine: &Machine| machine.being_made && machine.instance == made.instance;
+        if let Some((id, machine)) = self.machines.iter_mut().find(|(_, machine)| is_it(machine)) {
+            (machine.being_made, machine.power, machine.ready_at) = (early, wanted, made.ready_at);
+            return Ok(Some(id.clone()));
+        }
+        if !self.folders.contains_key(&made.folder) {
+            return Err("ManagedObjectNotFound");
+        }
+        if self.is_taken(&made.folder, &made.name, None) {
+            return Err("DuplicateName");
         }
         self.next += 1;
         let id = MachineId(format!("vm-{}", self.next));
-        let machine = Machine {
-            id: id.clone(),
-            marker,
-            created: now,
-            name,
-            in_folder: true,
-            hardware,
-            hot_add,
-            refuses_hot_add,
-            power,
-            ready_at: now + 5,
-            tools,
-            off_at: None,
-            being_made: early,
-        };
-        self.machines.insert(id, machine);
-        Outcome::Done
+        made.created = self.now;
+        self.machines.insert(id.clone(), made);
+        Ok(Some(id))
     }
 
     fn change(&mut self, id: &MachineId, change: impl FnOnce(&mut Machine) -> bool) -> Outcome {
-        let changed = self.machines.get_mut(id).filter(|machine| !machine.being_made).is_some_and(change);
-        if changed { Outcome::Done } else { Outcome::Failed }
+        let machine = self.machines.get_mut(id).ok_or("ManagedObjectNotFound")?;
+        if machine.disconnected.is_some() {
+            return Err("HostCommunication");
+        }
+        if machine.being_made {
+            return Err("TaskInProgress");
+        }
+        if change(machine) { Ok(None) } else { Err("InvalidPowerState") }
     }
 
-    /// The machines that are the group's.
-    pub(crate) fn members(&self) -> impl Iterator<Item = (&Machine, Slot, Revision)> {
-        self.machines.values().filter_map(|machine| machine.marker.map(|(slot, revision)| (machine, slot, revision)))
+    /// The machines that are the group's: no copies of them.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&MachineId, &Machine, &Marker)> {
+        let own = self.machines.iter().filter(|(_, machine)| machine.is_original());
+        own.filter_map(|(id, machine)| Some((id, machine, machine.marker.as_ref()?)))
     }
 
     /// The machines that a task is about to take down.
-    pub(crate) fn going_down(&self) -> impl Iterator<Item = &MachineId> {
+    pub(crate) fn going_down(&self) -> BTreeSet<&MachineId> {
+        let down = self.tasks.iter().filter_map(|task| match &task.work {
+            Work::Power(id, Power::Off | Power::Suspended) | Work::Destroy(id) | Work::Shutdown(id, _) => Some(id),
+            _ => None,
+        });
+        down.collect()
+    }
+
+    /// The tasks that clone.
+    pub(crate) fn clones(&self) -> impl Iterator<Item = (TaskId, &Machine)> {
         self.tasks.iter().filter_map(|task| match &task.work {
-            Work::Power(id, Power::Off | Power::Suspended) | Work::Destroy(id) => Some(id),
+            Work::Clone(machine) => Some((task.id, &**machine)),
             _ => None,
         })
     }
 
-    /// The slots whose clones are on their way.
-    pub(crate) fn cloning(&self) -> impl Iterator<Item = Slot> {
-        self.tasks.iter().filter_map(|task| match &task.work {
-            Work::Clone { slot, .. } => Some(*slot),
-            _ => None,
-        })
+    fn shown<'a>(&self, (id, machine): (&'a MachineId, &'a Machine)) -> inventory::Machine<'a> {
+        let is_up = machine.power == Power::On && machine.ready_at <= self.now;
+        let ready = is_up.then(|| timestamp(machine.ready_at));
+        inventory::Machine {
+            id: &id.0,
+            name: &machine.name,
+            folder: Some(&machine.folder),
+            marker: machine.marker.as_ref(),
+            instance: Some(&machine.instance),
+            is_template: false,
+            unreachable_since: machine.disconnected.map(timestamp),
+            hardware: machine.hardware,
+            storage_mib: None,
+            hot_add: machine.hot_add,
+            power: machine.power,
+            tools_running: machine.tools && is_up,
+            since: Since { on: ready, tools: ready, address: ready },
+            created: timestamp(machine.created),
+        }
+    }
+}
+
+/// What an operator sees of a vCenter, and what it has seen tasks destroy.
+pub(crate) struct Mirror<'a> {
+    pub world: &'a World,
+    /// Since when the operator has watched.
+    pub since: Time,
+    pub destroyed: &'a BTreeSet<MachineId>,
+}
+
+impl Mirror<'_> {
+    fn machines(&self) -> impl Iterator<Item = inventory::Machine<'_>> {
+        let seen = self.world.machines.iter().filter(|(_, machine)| !machine.is_hidden);
+        seen.map(|seen| self.world.shown(seen))
+    }
+}
+
+impl Inventory for Mirror<'_> {
+    fn machine(&self, id: &MachineId) -> Option<inventory::Machine<'_>> {
+        self.machines().find(|machine| machine.id == id.0)
+    }
+
+    fn machines_marked(&self, group: &str) -> impl Iterator<Item = inventory::Machine<'_>> {
+        self.machines().filter(move |machine| machine.marker.is_some_and(|marker| marker.group == group))
+    }
+
+    fn machines_in(&self, folder: &FolderId) -> impl Iterator<Item = inventory::Machine<'_>> {
+        self.machines().filter(move |machine| machine.folder == Some(&folder.0))
+    }
+
+    fn folder(&self, id: &FolderId) -> Option<inventory::Folder<'_>> {
+        let (id, (name, _)) = self.world.folders.get_key_value(&id.0)?;
+        Some(inventory::Folder { id, name })
+    }
+
+    fn folders_in(&self, folder: &FolderId) -> impl Iterator<Item = inventory::Folder<'_>> {
+        let inside = self.world.folders.iter().filter(move |(_, (_, parent))| *parent == folder.0);
+        inside.map(|(id, (name, _))| inventory::Folder { id, name })
+    }
+
+    fn is_proved_gone(&self, id: &MachineId) -> bool {
+        let is_told = self.world.destroyed.get(id).is_some_and(|at| *at >= self.since);
+        self.machine(id).is_none() && (is_told || self.destroyed.contains(id))
+    }
+
+    fn path_of(&self, id: &MachineId) -> String {
+        id.0.clone()
     }
 }

@@ -137,7 +137,7 @@ fn killed_all_their_lives<'a>(sandbox: &'a Sandbox, name: &str, place: fn(Moment
         status["phase"] == "RUNNING"
             && status["updatedReplicas"] == 2
             && status["currentReplicas"] == 2
-            && group["spec"]["extraConfig"]["key"] == key
+            && group["spec"]["extraConfig"]["guestinfo.key"] == key
             && status["observedGeneration"] == group["metadata"]["generation"]
     };
     let mut operator = Mortal::start(sandbox);
@@ -149,7 +149,7 @@ fn killed_all_their_lives<'a>(sandbox: &'a Sandbox, name: &str, place: fn(Moment
             let skip = if moment == Moment::Before { depth + 1 } else { depth };
             let namespace = format!("{name}-{moment:?}-{depth}").to_lowercase();
             let group = Group::of(sandbox.namespace(&namespace), sandbox);
-            let declare = |key: &str| group.apply(&json!({"extraConfig": {"key": key}}));
+            let declare = |key: &str| group.apply(&json!({"extraConfig": {"guestinfo.key": key}}));
             killed += operator.dies_on_the_way(place, skip, &|| declare("old"), &|| is_settled(&group, "old"));
             is_whole(&group, "old");
             let first = group.identities();
@@ -177,7 +177,7 @@ fn is_whole(group: &Group, key: &str) {
     assert_eq!(group.everywhere().len(), 2);
     for machine in machines {
         let keys = group.vcenter().govc(&["vm.info", "-e", &machine]).unwrap();
-        assert!(keys.lines().any(|line| line.contains("key:") && line.contains(key)), "{keys}");
+        assert!(keys.lines().any(|line| line.contains("guestinfo.key:") && line.contains(key)), "{keys}");
     }
 }
 
@@ -305,7 +305,7 @@ fn two_operators_at_once_make_each_machine_once() {
     group.runs_with(6);
     group.patch(&json!({"replicas": 3, "cpu": 2})).unwrap();
     group.settles_with(3, "config.hardware.numCPU", "2");
-    group.patch(&json!({"extraConfig": {"key": "new"}, "update": {"maxUnavailable": 2}})).unwrap();
+    group.patch(&json!({"extraConfig": {"guestinfo.key": "new"}, "update": {"maxUnavailable": 2}})).unwrap();
     group.settles_with(3, "config.hardware.numCPU", "2");
     assert_eq!(group.everywhere().len(), 3);
     group.delete();

@@ -26,7 +26,7 @@ fn held(group: &Group) -> String {
 fn has_read_vcenter(operator: &Operator, group: &Group) {
     eventually(group.sandbox, SOON, "vCenter is read", || {
         let log = operator.log();
-        if log.contains("vCenter is mirrored") { Ok(()) } else { Err(log) }
+        if log.contains("vCenter mirrored") { Ok(()) } else { Err(log) }
     });
 }
 

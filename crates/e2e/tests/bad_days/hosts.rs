@@ -16,6 +16,22 @@ fn by_host(group: &Group) -> BTreeMap<String, usize> {
     hosts
 }
 
+/// Has a host enter maintenance mode, and waits until the operator knows: a VM that is cloned to it before can't be powered on there.
+fn enter_maintenance(group: &Group, host: &str) {
+    group.vcenter().govc(&["host.maintenance.enter", host]).unwrap();
+    let name = host.rsplit('/').next().unwrap();
+    let info = name.to_lowercase().replace('_', "-");
+    let declared = json!({
+        "apiVersion": "topology.corinternal.com/v1", "kind": "HostInfo",
+        "metadata": {"name": info}, "spec": {"hostname": name},
+    });
+    group.namespace.declare(&declared).unwrap();
+    eventually(group.sandbox, SOON, &format!("{name} is known to be in maintenance"), || {
+        let shown = group.namespace.get("ch", &info).map_err(|failure| failure.to_string())?;
+        if shown["status"]["inMaintenance"] == true { Ok(()) } else { Err(shown["status"].to_string()) }
+    });
+}
+
 #[test]
 fn clones_are_spread_over_the_hosts_that_take_them_and_where_none_does_each_is_named() {
     let (sandbox, _turn) = lonely();
@@ -29,14 +45,14 @@ fn clones_are_spread_over_the_hosts_that_take_them_and_where_none_does_each_is_n
     let hosts = by_host(&group);
     assert!(hosts.len() == 2 && hosts.values().all(|members| *members == 2), "{hosts:?}");
 
-    vcenter.govc(&["host.maintenance.enter", &one]).unwrap();
+    enter_maintenance(&group, &one);
     group.patch(&json!({"replicas": 6})).unwrap();
     group.runs_with(6);
     let mut counts: Vec<_> = by_host(&group).into_values().collect();
     counts.sort_unstable();
     assert_eq!(counts, [2, 4], "nobody came to the one in maintenance");
 
-    vcenter.govc(&["host.maintenance.enter", &other]).unwrap();
+    enter_maintenance(&group, &other);
     group.patch(&json!({"replicas": 7})).unwrap();
     group.says("ERROR", "spec.placement: no host takes VMs now: ");
     for name in [&one, &other] {

@@ -6,6 +6,7 @@ mod folders;
 mod holds;
 mod hosts;
 mod in_flight;
+mod quotas;
 mod servers;
 mod upgrade;
 
@@ -102,7 +103,7 @@ fn one_failing_member_holds_no_other_and_says_why() {
     rule.assert_hit();
     let others = group.identities();
     group.says("ERROR", "cloning into slot");
-    group.tells("TasksFail", "cloning into slot");
+    group.tells("TasksFailing", "cloning into slot");
     // An edit says that something was mended, and is not kept waiting.
     group.patch(&json!({"cpu": 2})).unwrap();
     group.settles_with(3, "config.hardware.numCPU", "2");
@@ -124,8 +125,8 @@ fn a_group_deleted_while_vcenter_is_away_waits_and_says_so_or_is_given_up_on_req
         group.begin_to_delete();
         eventually(sandbox, SOON, "it waits for vCenter", || {
             let status = group.status()?;
-            let stalled = &status["conditions"][2];
-            if stalled["reason"] == "VCenterAway" && stalled["status"] == "True" {
+            let ready = &status["conditions"][0];
+            if ready["reason"] == "VCenterUnreachable" && ready["status"] == "False" {
                 Ok(())
             } else {
                 Err(status.to_string())

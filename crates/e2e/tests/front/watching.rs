@@ -149,6 +149,29 @@ async fn a_machine_that_is_moved_leaves_one_view_and_enters_another() {
     here.until("it is here no more", |told| !told.contains_key(mover.reference())).await;
 }
 
+#[tokio::test]
+async fn a_new_resource_pool_is_told_of_and_so_are_networks_of_every_kind() {
+    let vcenter = sandbox().own_vcenter();
+    let client = client(&vcenter);
+    let mut watcher = Watcher::start(&client).await;
+    watcher.watch_below(&find::<FolderRef>(&client, "/DC0/host").await, "ResourcePool", &["name"]).await;
+    watcher.watch_below(&find::<FolderRef>(&client, "/DC0/network").await, "Network", &["name"]).await;
+    let has = |kind: &'static str, name: &'static str| {
+        move |told: &HashMap<ManagedObjectReference, Told>| {
+            told.iter().any(|(object, told)| {
+                object.type_name() == kind && told.set.get("name").is_some_and(|is| is.contains(name))
+            })
+        }
+    };
+    watcher.until("a network", has("Network", "VM Network")).await;
+    watcher.until("a port group", has("DistributedVirtualPortgroup", "DC0_DVPG0")).await;
+    vcenter.govc(&["pool.create", "*/Resources/small"]).unwrap();
+    watcher.until("the new pool", has("ResourcePool", "small")).await;
+    let known = watcher.told.len();
+    vcenter.govc(&["cluster.create", "C9"]).unwrap();
+    watcher.until("the new cluster's own pool", |told| told.len() == known + 1).await;
+}
+
 /// A host that the template isn't on.
 fn host_without_template(vcenter: &VCenter) -> &'static str {
     let host = vcenter.govc(&["object.collect", "-s", TEMPLATE, "runtime.host"]).unwrap();

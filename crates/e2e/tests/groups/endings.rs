@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use drover_e2e::{Group, Operator, SOON, Sandbox, VCenter, eventually};
+use drover_e2e::{Group, Operator, Page, SOON, Sandbox, VCenter, eventually};
 use serde_json::json;
 
 const ABANDON: &str = "vm.codeconnect.vmworld.com/abandon=true";
@@ -24,19 +24,9 @@ fn sandbox() -> &'static Sandbox {
 }
 
 fn abandon(group: &Group<'_>) {
-    group.namespace.kubectl(&["annotate", "vg", group.name(), ABANDON]).unwrap();
-}
-
-/// Waits until a group says why it doesn't go on.
-#[track_caller]
-fn is_stalled(group: &Group<'_>, reason: &str, words: &str) {
-    eventually(group.sandbox, SOON, &format!("{reason}: {words}"), || {
-        let status = group.status()?;
-        let stalled = &status["conditions"][2];
-        let message = stalled["message"].as_str().unwrap_or_default();
-        let is_so = stalled["status"] == "True" && stalled["reason"] == reason && message.contains(words);
-        if is_so { Ok(()) } else { Err(status.to_string()) }
-    });
+    let page = Page::open(group.sandbox, "docs/groups.md");
+    let web = format!("{0} -n {0}", group.name());
+    page.run_with("kubectl annotate vg web vm.codeconnect.vmworld.com/abandon=true", &[("web", &web)]);
 }
 
 /// Has a VCenter serve other namespaces than it does.
@@ -49,7 +39,7 @@ fn make_senseless(group: &Group<'_>) {
     eventually(group.sandbox, SOON, "the API server takes the looser definition", || {
         group.patch(&json!({"cpu": 0})).map_err(|failure| failure.to_string())
     });
-    is_stalled(group, "Invalid", "spec.cpu is 0");
+    group.is_not_ready("Invalid", "spec.cpu is 0");
 }
 
 #[test]
@@ -69,7 +59,7 @@ fn an_invalid_group_whose_vcenter_is_away_is_abandoned_on_request() {
     make_senseless(&group);
     group.vcenter().control("POST", "/outage", &json!({"for": "600s"})).unwrap();
     group.begin_to_delete();
-    is_stalled(&group, "VCenterAway", ABANDON);
+    group.is_not_ready("VCenterUnreachable", ABANDON);
     abandon(&group);
     group.is_gone();
     group.vcenter().control("POST", "/outage", &json!({"for": "0s"})).unwrap();
@@ -81,7 +71,7 @@ fn a_group_that_its_vcenter_no_longer_serves_is_deleted_there() {
     let group = Group::create_apart(sandbox(), "unserved", &json!({}));
     group.runs_with(2);
     serve_others(sandbox(), group.vcenter(), "unserved");
-    is_stalled(&group, "NoVCenter", "doesn't serve this namespace");
+    group.is_not_ready("NoVCenter", "doesn't serve this namespace");
     assert_eq!(group.everywhere().len(), 2);
     group.delete();
     assert_eq!(group.everywhere(), Vec::<String>::new());
@@ -93,13 +83,36 @@ fn a_group_whose_vcenter_is_declared_no_more_waits_and_says_how_to_abandon_it() 
     let kept = group.runs_with(1);
     sandbox().kubectl().run(&["delete", "vc", "homeless"]).unwrap();
     group.begin_to_delete();
-    is_stalled(&group, "NoVCenter", "there is no VCenter \"homeless\"");
-    is_stalled(&group, "NoVCenter", ABANDON);
+    group.is_not_ready("NoVCenter", "there is no VCenter \"homeless\"");
+    group.is_not_ready("NoVCenter", ABANDON);
     abandon(&group);
     group.is_gone();
     assert_eq!(group.everywhere(), kept);
     let told = group.namespace.events("VmGroup", "Abandoned").unwrap();
     assert!(told.len() == 1 && told[0].contains("there is no VCenter \"homeless\""), "{told:?}");
+}
+
+#[test]
+fn a_folder_that_is_named_wrong_is_no_way_to_leave_vms_behind() {
+    let group = Group::create(sandbox(), "misplaced", &json!({}));
+    group.runs_with(2);
+    group.patch(&json!({"placement": {"folder": "nowhere"}})).unwrap();
+    group.is_not_ready("NotFound", "spec.placement.folder: ");
+    assert_eq!(group.everywhere().len(), 2);
+    group.delete();
+    assert_eq!(group.everywhere(), Vec::<String>::new());
+    let folders = group.vcenter().govc(&["find", "/DC0/vm", "-type", "f", "-name", "misplaced.*"]).unwrap();
+    assert_eq!(folders.trim(), "", "its folder goes with it");
+}
+
+#[test]
+fn a_group_that_has_nothing_goes_though_several_places_fit_what_it_names() {
+    for folder in ["/DC0/vm/one", "/DC0/vm/one/twice", "/DC0/vm/other", "/DC0/vm/other/twice"] {
+        sandbox().vcenter().govc(&["folder.create", folder]).unwrap();
+    }
+    let group = Group::create(sandbox(), "ambiguous", &json!({"placement": {"folder": "twice"}}));
+    group.is_not_ready("NotFound", "2 of type Folder fit \"twice\"");
+    group.delete();
 }
 
 #[test]
@@ -119,13 +132,32 @@ fn a_group_that_can_be_deleted_is_not_abandoned() {
 }
 
 #[test]
+fn what_a_group_names_wrong_is_no_reason_to_abandon_it() {
+    let group = Group::create(sandbox(), "misnamed", &json!({}));
+    group.runs_with(2);
+    group.patch(&json!({"placement": {"folder": "nowhere"}})).unwrap();
+    group.is_not_ready("NotFound", "spec.placement.folder");
+    abandon(&group);
+    let slow = json!({"method": "Destroy_Task", "client": "drover", "latency": "2s"});
+    let slow = group.vcenter().rule(&slow);
+    group.begin_to_delete();
+    group.tells("AbandonIgnored", "the annotation to abandon the group has no effect");
+    // It may be gone by now: its VMs are where they were.
+    let _ = group.patch(&json!({"placement": {"folder": "vm-operator"}}));
+    group.is_gone();
+    assert_eq!(group.everywhere(), Vec::<String>::new());
+    assert!(slow.remove() >= 2);
+    assert!(group.namespace.events("VmGroup", "Abandoned").unwrap().is_empty());
+}
+
+#[test]
 fn a_group_that_says_what_it_waits_for_is_abandoned_on_request() {
     let group = Group::create_apart(sandbox(), "refused", &json!({"replicas": 1}));
     let kept = group.runs_with(1);
     let fault = json!({"type": "NoPermission", "fields": {"privilegeId": "VirtualMachine.Inventory.Delete"}});
     let refused = group.vcenter().rule(&json!({"method": "Destroy_Task", "client": "drover", "fault": fault}));
     group.begin_to_delete();
-    is_stalled(&group, "TasksFail", "VirtualMachine.Inventory.Delete");
+    group.is_not_ready("TasksFailing", "VirtualMachine.Inventory.Delete");
     refused.assert_hit();
     abandon(&group);
     group.is_gone();

@@ -35,7 +35,7 @@ fn guests_get_their_user_data_and_metadata_filled_in_and_machines_their_further_
                 "userData": {"secretKeyRef": {"name": "boot", "key": "user-data"}},
                 "metadata": {"inline": "{\"local-hostname\": \"{{name}}\", \"slot\": {{slot}}, \"of\": \"{{namespace}}/{{group}}\"}"},
             }},
-            "extraConfig": {"company.owner": "team a"},
+            "extraConfig": {"guestinfo.owner": "team a"},
         }),
     );
     group.says("ERROR", "spec.guest.cloudInit: the Secret boot");
@@ -50,7 +50,7 @@ fn guests_get_their_user_data_and_metadata_filled_in_and_machines_their_further_
     assert_eq!(keys["guestinfo.userdata"], base64(&format!("#cloud-config\nhostname: {name}\n")));
     let metadata = format!("{{\"local-hostname\": \"{name}\", \"slot\": 0, \"of\": \"cloud-init/cloud-init\"}}");
     assert_eq!(keys["guestinfo.metadata"], base64(&metadata));
-    assert_eq!((&keys["guestinfo.metadata.encoding"], &keys["company.owner"]), (&json!("base64"), &json!("team a")));
+    assert_eq!((&keys["guestinfo.metadata.encoding"], &keys["guestinfo.owner"]), (&json!("base64"), &json!("team a")));
     let group_uid = group.get().unwrap()["metadata"]["uid"].clone();
     assert_eq!((&keys["drover.group"], &keys["drover.slot"]), (&group_uid, &json!("0")));
 }
@@ -147,7 +147,7 @@ fn machines_are_ready_when_the_field_says_so() {
         "ready",
         &json!({"replicas": 1, "readiness": "IPAddress", "update": {"progressDeadlineSeconds": 2}}),
     );
-    group.says("ERROR", "no progress for 2 s: 0 of 1 machines available");
+    group.says("ERROR", "no progress for 2 s: 0 of 1 VMs available");
     let machine = group.machines("name").unwrap().remove(0).1;
     group.vcenter().control("PATCH", &format!("/machines/{machine}"), &json!({"ip": "10.1.2.3"})).unwrap();
     group.runs_with(1);
@@ -251,10 +251,10 @@ fn the_newest_or_the_oldest_goes_first_as_the_field_says() {
 
 #[test]
 fn with_on_delete_a_machine_changes_only_when_somebody_removes_it() {
-    let spec = json!({"update": {"strategy": "OnDelete"}, "extraConfig": {"key": "old"}});
+    let spec = json!({"update": {"strategy": "OnDelete"}, "extraConfig": {"guestinfo.key": "old"}});
     let group = Group::create(sandbox(), "on-delete", &spec);
     let old = group.runs_with(2);
-    group.patch(&json!({"extraConfig": {"key": "new"}})).unwrap();
+    group.patch(&json!({"extraConfig": {"guestinfo.key": "new"}})).unwrap();
     eventually(group.sandbox, SOON, "both are out of date and stay", || {
         let (object, status) = (group.get().map_err(|failure| failure.to_string())?, group.status()?);
         let is_current = status["observedGeneration"] == object["metadata"]["generation"];
@@ -269,7 +269,7 @@ fn with_on_delete_a_machine_changes_only_when_somebody_removes_it() {
         let status = group.status()?;
         if status["updatedReplicas"] == 1 && status["readyReplicas"] == 2 { Ok(()) } else { Err(status.to_string()) }
     });
-    assert_eq!(extra_config(&group, &old[0])["key"], "new");
-    assert_eq!(extra_config(&group, &old[1])["key"], "old");
+    assert_eq!(extra_config(&group, &old[0])["guestinfo.key"], "new");
+    assert_eq!(extra_config(&group, &old[1])["guestinfo.key"], "old");
     group.delete();
 }

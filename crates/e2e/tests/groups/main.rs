@@ -5,6 +5,8 @@ mod commands;
 mod drift;
 mod endings;
 mod fields;
+mod keys;
+mod templates;
 
 use std::{sync::OnceLock, thread, time::Duration};
 
@@ -54,7 +56,7 @@ fn hardware_changes_in_place_and_a_new_key_by_new_machines() {
     group.settles_with(3, "config.hardware.numCPU", "2");
     group.settles_with(3, "config.hardware.memoryMB", "2048");
     assert_eq!(group.identities(), before, "the machines are the same");
-    group.patch(&json!({"extraConfig": {"some.key": "v"}})).unwrap();
+    group.patch(&json!({"extraConfig": {"guestinfo.key": "v"}})).unwrap();
     group.runs_with(3);
     assert!(group.identities().is_disjoint(&before), "the machines are new");
 }
@@ -83,7 +85,7 @@ fn power_states_are_kept_and_a_paused_group_is_left_alone() {
     group.patch(&json!({"powerState": "On"})).unwrap();
     group.runs_with(2);
     group.patch(&json!({"paused": true})).unwrap();
-    group.says("RUNNING", "paused: 2 of 2 machines available");
+    group.says("RUNNING", "paused: 2 of 2 VMs available");
     group.vcenter().govc(&["vm.power", "-off", "-force", &machines[0]]).unwrap();
     thread::sleep(Duration::from_secs(2));
     let state = group.vcenter().govc(&["object.collect", "-s", &machines[0], "runtime.powerState"]).unwrap();

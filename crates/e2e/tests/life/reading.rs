@@ -139,7 +139,7 @@ fn what_is_told_too_often_is_summed_up(sandbox: &Sandbox, team: &Namespace, oper
     assert!(written <= MOST_EVENTS + 1, "{written} events");
     eventually(sandbox, SOON, "the log says how often", || {
         let log = operator.log();
-        let is_sum = |line: &str| line.contains("an object can't be read") && line.contains("name=\"none\"");
+        let is_sum = |line: &str| line.contains("Object not readable") && line.contains("object=team/none ");
         let mut lines = log.lines().filter(|line| is_sum(line));
         if lines.any(|line| line.ends_with(" more times in the last minute)")) { Ok(()) } else { Err(log) }
     });
@@ -172,7 +172,9 @@ fn nobody_settles_while_a_vcenter_that_may_be_theirs_cant_be_read(sandbox: &Sand
     let group = Group::of(sandbox.namespace("their-team"), sandbox);
     sandbox.kubectl().run(&["label", "namespace", "their-team", "team=theirs"]).unwrap();
     group.apply(&json!({"replicas": 1}));
-    group.says("PENDING", "the VCenter \"theirs\" can't be used: it can't be read: spec.limits.operations: ");
+    group.says("PENDING", "one of the VCenters can't be read, and may be the one that serves this namespace");
+    let events = sandbox.kubectl().run(&["get", "events", "-A", "-o", "json"]).unwrap();
+    assert!(events.contains("spec.limits.operations: "), "the event on the VCenter says why: {events}");
     let patch = json!({"spec": {"limits": {"operations": 10}}}).to_string();
     sandbox.kubectl().run(&["patch", "vc", "theirs", "--type=merge", "-p", &patch]).unwrap();
     eventually(sandbox, SOON, "it runs in the vCenter that is theirs", || {

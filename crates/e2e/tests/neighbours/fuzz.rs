@@ -94,7 +94,7 @@ fn scales_to(neighbour: &Group<'_>, replicas: usize, operator: &Operator) {
 fn live_ones(tenant: &Namespace) -> [&'static str; 2] {
     let names = ["live-1", "live-2"];
     for name in names {
-        let spec = json!({"replicas": 1, "vcenter": "default", "extraConfig": {"ключ": "значение 🐑"}});
+        let spec = json!({"replicas": 1, "vcenter": "default", "extraConfig": {"guestinfo.ключ": "значение 🐑"}});
         tenant.declare(&vm_group(name, &spec)).unwrap_or_else(|failure| panic!("{failure}"));
     }
     names

@@ -124,10 +124,10 @@ impl<'a> Stored<'a> {
         self.surge.says("ERROR", "spec.update.maxSurge is 3000000000: give a number from 0 to 10000");
         self.hosts.says("ERROR", "spec.placement.hosts is a list of 100: name at most 64");
         assert_eq!((self.surge.everywhere(), self.hosts.everywhere()), (Vec::new(), Vec::new()));
-        let told = self.shell.is_stalled("Invalid");
+        let told = self.shell.is_hindered("Invalid");
         assert!(told.contains("spec.size is 20000: give a number from 0 to 10000"), "{told}");
         self.says("hostinfo", "spec.hostname: there is no host \"hhh");
-        self.says("vminfo", "spec.nodename: no machine in vCenter has the name, path, UUID or address \"nnn");
+        self.says("vminfo", "spec.nodename: no VM in vCenter has the name, path, UUID or address \"nnn");
         eventually(self.sandbox, SOON, "the group runs in the VCenter whose limits are too great", || {
             let status = self.greedy.status()?;
             let is_so = status["vcenter"] == "greedy" && status["readyReplicas"] == 1;

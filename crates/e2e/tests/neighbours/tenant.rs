@@ -128,7 +128,7 @@ fn a_neighbours_group_is_kept_as_declared_whatever_befalls_the_operator() {
     world.note_warnings(world.operator().take());
     waits.sort();
     eprintln!("scaled {} times; median {:?}, longest {:?}", waits.len(), waits[waits.len() / 2], waits.last());
-    assert!(waits.len() > 10, "{waits:?}");
+    assert!(waits.len() > ENOUGH, "{waits:?}");
     assert!(waits[waits.len() / 2] < Duration::from_secs(3), "{waits:?}");
     let warnings = world.warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
     assert!(warnings.len() < 50, "{} warnings:\n{}", warnings.len(), warnings.join("\n"));
@@ -143,12 +143,16 @@ impl Drop for OnDrop<'_> {
     }
 }
 
+/// How many scalings tell how long one takes.
+const ENOUGH: usize = 10;
+
 /// Scales the neighbour's group every second, and returns how long it took each time.
 fn scale_again_and_again(world: &World<'_>) -> Vec<Duration> {
     let group = Group::create(world.sandbox, "neighbour", &json!({"replicas": 1, "vcenter": "shared"}));
     let mut waits = Vec::new();
     for replicas in [2, 3, 1].into_iter().cycle() {
-        if world.is_over() {
+        // On a busy machine it goes on after all that befalls, until it is often enough to tell.
+        if world.is_over() && waits.len() > ENOUGH {
             break;
         }
         group.patch(&json!({ "replicas": replicas })).unwrap();

@@ -61,7 +61,7 @@ fn a_deployment_that_is_somebody_elses_is_left_alone_until_it_is_gone() {
     let shell = Shell { namespace, sandbox: sandbox() };
     let before = shell.namespace.get("deployment", "shell").unwrap();
     shell.apply(&json!({"size": 2})).unwrap();
-    let message = shell.is_stalled("NameTaken");
+    let message = shell.is_hindered("NameTaken");
     assert!(message.starts_with("there is a Deployment shell that belongs to nobody that Drover knows"), "{message}");
     shell.tells("NameTaken", "there is a Deployment shell");
     let after = shell.namespace.get("deployment", "shell").unwrap();
@@ -69,10 +69,10 @@ fn a_deployment_that_is_somebody_elses_is_left_alone_until_it_is_gone() {
     shell.delete("myownshell/shell", &[]);
     assert!(shell.namespace.get("deployment", "shell").is_ok(), "it outlives the MyOwnShell");
     shell.apply(&json!({"size": 2})).unwrap();
-    shell.is_stalled("NameTaken");
+    shell.is_hindered("NameTaken");
     shell.delete("deployment/shell", &[]);
     shell.has_replicas(2);
-    shell.is_stalled("NotStalled");
+    shell.is_free();
 }
 
 fn meta(object: &Value) -> (Value, Value, Value) {

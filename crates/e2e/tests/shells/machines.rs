@@ -69,11 +69,11 @@ fn shells_find_the_machines_of_a_group_as_it_scales() {
     assert_eq!(after["metadata"]["generation"], deployment["metadata"]["generation"], "no pod is made anew for it");
 
     group.delete();
-    let message = shell.is_stalled("NoVmGroup");
+    let message = shell.is_hindered("VmGroupNotFound");
     assert_eq!(message, r#"spec.vmGroupRef: there is no VmGroup "finders" in finders"#);
     finds(&shell, &BTreeMap::new());
     shell.patch("myownshell", "shell", &json!({"spec": {"vmGroupRef": null}}));
-    shell.is_stalled("NotStalled");
+    shell.is_free();
     shell.has_no(&["configmap", "service", "endpointslice"]);
 }
 
@@ -92,7 +92,7 @@ fn an_endpointslice_is_known_by_its_owner_and_not_by_its_labels() {
     shell.namespace.declare(&mine).unwrap();
     let expected = addressed(&group, 1);
     shell.apply(&json!({"size": 1, "vmGroupRef": {"name": "slices"}})).unwrap();
-    let message = shell.is_stalled("NameTaken");
+    let message = shell.is_hindered("NameTaken");
     assert!(message.starts_with(&format!("there is an EndpointSlice {name} that isn't")), "{message}");
     let left = shell.namespace.get("endpointslice", name).unwrap();
     assert_eq!(left["endpoints"].as_array().map(Vec::len), Some(1));
@@ -101,7 +101,7 @@ fn an_endpointslice_is_known_by_its_owner_and_not_by_its_labels() {
         (&mine["endpoints"][0]["addresses"], &Value::Null)
     );
     shell.delete(&format!("endpointslice/{name}"), &[]);
-    shell.is_stalled("NotStalled");
+    shell.is_free();
     finds(&shell, &expected);
     shell.patch("endpointslice", name, &json!({"metadata": {"labels": null}}));
     finds(&shell, &expected);
@@ -111,10 +111,10 @@ fn an_endpointslice_is_known_by_its_owner_and_not_by_its_labels() {
 #[test]
 fn a_group_that_comes_after_its_shells_is_found() {
     let shell = Shell::create(sandbox(), "early", &json!({"size": 1, "vmGroupRef": {"name": "late"}}));
-    shell.is_stalled("NoVmGroup");
+    shell.is_hindered("VmGroupNotFound");
     shell.has_replicas(1);
     shell.namespace.declare(&vm_group("late", &json!({"replicas": 0}))).unwrap();
-    shell.is_stalled("NotStalled");
+    shell.is_free();
     shell.delete("vg/late", &[]);
-    shell.is_stalled("NoVmGroup");
+    shell.is_hindered("VmGroupNotFound");
 }

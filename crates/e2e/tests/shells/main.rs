@@ -95,7 +95,7 @@ fn ready_shells_are_listed_first_with_the_line_that_opens_them() {
     let status = shell.status("all ready", |status| status["readyReplicas"] == 2);
     assert_eq!(
         (&status["message"], &status["conditions"][0]["reason"]),
-        (&json!("2 shells ready"), &json!("AsDeclared"))
+        (&json!("2 shells ready"), &json!("Reconciled"))
     );
     shell.kubectl(&["wait", "--for=condition=Ready", "myownshell/shell", "--timeout=10s"]);
 }

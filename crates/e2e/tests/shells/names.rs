@@ -54,7 +54,7 @@ fn what_has_the_name_of_a_shells_object_and_is_not_its_own_is_left_alone_and_tol
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hosts-shell"}, "data": {"mine": "x"}});
     shell.namespace.declare(&file).unwrap();
     shell.apply(&json!({"size": 1, "vmGroupRef": {"name": "web"}})).unwrap();
-    let message = shell.is_stalled("NameTaken");
+    let message = shell.is_hindered("NameTaken");
     assert!(message.starts_with("there is a ConfigMap hosts-shell that belongs to nobody"), "{message}");
     shell.tells("NameTaken", "hosts-shell");
     // One that goes with the shell is not the shell's either.
@@ -67,7 +67,7 @@ fn what_has_the_name_of_a_shells_object_and_is_not_its_own_is_left_alone_and_tol
     let there = shell.namespace.get("configmap", "hosts-shell").unwrap();
     assert_eq!((&there["data"], &there["metadata"]["labels"]), (&json!({"mine": "x"}), &Value::Null));
     shell.delete("configmap/hosts-shell", &[]);
-    shell.is_stalled("NoVmGroup");
+    shell.is_hindered("VmGroupNotFound");
     shell.has_replicas(1);
 }
 

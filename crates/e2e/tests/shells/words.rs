@@ -31,12 +31,12 @@ fn a_spec_that_makes_no_sense_is_refused_with_a_sentence() {
 fn what_the_api_server_does_not_take_is_told_and_mended_by_an_edit() {
     let resources = json!({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}});
     let shell = Shell::create(sandbox(), "refused", &json!({"size": 1, "resources": resources}));
-    let message = shell.is_stalled("Invalid");
+    let message = shell.is_hindered("Invalid");
     assert!(message.contains("must be less than or equal to cpu limit of 1"), "{message}");
     shell.tells("Invalid", "must be less than or equal to cpu limit");
     shell.patch("myownshell", "shell", &json!({"spec": {"resources": {"limits": {"cpu": 2}}}}));
     shell.has_replicas(1);
-    shell.is_stalled("NotStalled");
+    shell.is_free();
     shell.delete("myownshell/shell", &[]);
 }
 
@@ -45,11 +45,11 @@ fn pods_that_a_quota_refuses_are_told_of() {
     let shell = Shell { namespace: sandbox().namespace("quota"), sandbox: sandbox() };
     shell.kubectl(&["create", "quota", "few", "--hard=pods=1"]);
     shell.apply(&json!({"size": 2})).unwrap();
-    let message = shell.is_stalled("PodsRefused");
+    let message = shell.is_hindered("PodsRefused");
     assert!(message.contains("exceeded quota: few"), "{message}");
     shell.tells("PodsRefused", "exceeded quota: few");
     shell.patch("myownshell", "shell", &json!({"spec": {"size": 1}}));
-    shell.is_stalled("NotStalled");
+    shell.is_free();
 }
 
 #[test]

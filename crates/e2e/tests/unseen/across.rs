@@ -53,7 +53,7 @@ fn one_missing_of_each_of_three_groups_stops_every_group_of_their_vcenter_until_
     assert_eq!(healthy.status().unwrap()["incident"], incident);
     assert_eq!(members(&healthy).1, before);
     hide(&healthy, &[]);
-    vcenter_says(&healthy, "False", "NoneMissing");
+    vcenter_says(&healthy, "False", "NoVMsMissing");
     healthy.runs_with(4);
     singles_run(&healthy);
     let (machines, after) = members(&healthy);
@@ -88,7 +88,7 @@ fn a_group_that_can_not_be_looked_at_ends_no_incident_and_prolongs_none() {
     assert_eq!(members(&broken).1, before);
     // Those of the group that can't be looked at are back, too.
     hide(&broken, &[]);
-    vcenter_says(&broken, "False", "NoneMissing");
+    vcenter_says(&broken, "False", "NoVMsMissing");
     beside_is("RUNNING");
     stalls(&broken, "NotFound", "no-such-folder");
     assert_eq!(members(&broken).1, before);

@@ -1,6 +1,6 @@
 //! Many missing at once stop everything that makes or destroys, until they are back, proved gone, or a person says to go on.
 
-use drover_e2e::{Group, Program, SOON, binary, eventually};
+use drover_e2e::{Group, Page, Program, SOON, binary, eventually};
 use serde_json::json;
 
 use crate::{hide, host_of, name, nothing_is_made_or_destroyed, sandbox, stalls, vcenter_says};
@@ -57,12 +57,16 @@ fn a_person_releases_an_incident_by_its_name_and_no_other() {
     let drover = Program::at(&binary()).with(sandbox().environment());
     let refused = drover.run(&["release", "vg-nonsense"]).unwrap_err();
     assert!(refused.stderr.contains("there is no incident vg-nonsense"), "{}", refused.stderr);
-    for released in [&incident, &whole] {
-        // The group's own, and that of its vCenter.
-        drover.run(&["release", released]).unwrap();
-    }
+    // The group's own, as the page has it, and that of its vCenter.
+    let page = Page::open(sandbox(), "docs/groups.md");
+    let named = "kubectl get vg web -o jsonpath={.status.incident}";
+    assert_eq!(page.run_with(named, &[("web", "released -n released")]), incident);
+    let said = page.run_with("drover release vg-qkzwhxhe", &[("vg-qkzwhxhe", &incident)]);
+    let shown = page.printed("drover release vg-qkzwhxhe");
+    assert_eq!(said, shown.replace("default/web", "released/released").replace("vg-qkzwhxhe", &incident));
+    drover.run(&["release", &whole]).unwrap();
     group.recovers_to(3, "runtime.powerState", "poweredOn");
-    vcenter_says(&group, "False", "NoneMissing");
+    vcenter_says(&group, "False", "NoVMsMissing");
     group.delete();
 }
 

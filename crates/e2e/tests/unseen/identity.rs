@@ -26,7 +26,9 @@ fn copies_of_members_outlive_scale_in_and_deletion_and_are_told_of() {
     group.vcenter().govc(&["vm.markastemplate", "/DC0/vm/golden"]).unwrap();
     let copies = there(&group, &["copy-of-first", "copy-of-second", "golden"]);
     let manifest = group.get().unwrap().to_string();
-    let checked = Program::at(&binary()).with(sandbox().environment()).run_with_input(&["check", "-f", "-"], &manifest);
+    let checked = Program::at(&binary())
+        .with(sandbox().environment())
+        .run_with_input(&["check", "--operator-namespace=default", "-f", "-"], &manifest);
     let checked = checked.unwrap_or_else(|failure| panic!("{failure}"));
     assert!(checked.contains("copies        3 carry the group's marker and aren't its members"), "{checked}");
     // The copy doesn't take the place of the one that was lost, either.

@@ -115,9 +115,9 @@ fn nothing_is_made_or_destroyed(group: &Group, act: impl FnOnce()) {
 fn stalls(group: &Group, reason: &str, words: &str) -> String {
     eventually(group.sandbox, SOON, &format!("{}: {reason}: {words}", group.name()), || {
         let status = group.status()?;
-        let stalled = &status["conditions"][2];
-        let message = stalled["message"].as_str().unwrap_or_default();
-        let is_so = stalled["reason"] == reason && stalled["status"] == "True" && message.contains(words);
+        let ready = &status["conditions"][0];
+        let message = ready["message"].as_str().unwrap_or_default();
+        let is_so = ready["reason"] == reason && ready["status"] == "False" && message.contains(words);
         if is_so { Ok(message.to_owned()) } else { Err(status.to_string()) }
     })
 }

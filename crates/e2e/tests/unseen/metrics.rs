@@ -9,7 +9,7 @@ use crate::{copy, hide, name, operator, sandbox, stalls};
 fn scrape() -> String {
     let log = operator().log();
     // The log is coloured, so there is more between the words of a line than is seen.
-    let at = log.find("metrics are served").and_then(|at| Some(at + log[at..].find("127.0.0.1:")?));
+    let at = log.find("Metrics served").and_then(|at| Some(at + log[at..].find("127.0.0.1:")?));
     let address = log[at.expect("they are served from the start")..].lines().next().unwrap_or_default();
     ureq::get(format!("http://{address}/metrics")).call().unwrap().body_mut().read_to_string().unwrap()
 }

@@ -62,7 +62,7 @@ fn a_hidden_vm_keeps_its_place_until_it_is_lost_and_its_name_keeps_another_out()
     hide(&group, &[name(&machines[1])]);
     group.patch(&json!({"lostAfterSeconds": 1})).unwrap();
     // vCenter lets no other in by its name; that is said, and when it can be seen again it is the member that it was.
-    stalls(&group, "TasksFail", "something that Drover can't see has this name");
+    stalls(&group, "TasksFailing", "something that Drover can't see has this name");
     hide(&group, &[]);
     group.recovers_to(3, "runtime.powerState", "poweredOn");
     assert_eq!(group.identities(), before);
@@ -105,7 +105,7 @@ fn a_hidden_folder_is_a_conflict_that_is_told_and_nothing_is_doubled() {
     group.runs_with(1);
     let before = group.identities();
     group.vcenter().control("PUT", "/hidden", &json!({"folders": [group.folder()]})).unwrap();
-    stalls(&group, "TasksFail", "making the group's folder");
+    stalls(&group, "TasksFailing", "making the group's folder");
     assert_eq!(group.identities(), before);
     hide(&group, &[]);
     group.recovers_to(1, "runtime.powerState", "poweredOn");
@@ -146,7 +146,7 @@ fn what_has_to_be_looked_at_again_and_again_says_why() {
         "fault": {"type": "TaskInProgress"},
     }));
     group.vcenter().govc(&["vm.power", "-off", "-force", &machines[0]]).unwrap();
-    stalls(&group, "TasksFail", "on: TaskInProgress: another operation is under way");
+    stalls(&group, "TasksFailing", "on: TaskInProgress: another operation is under way");
     assert!(rule.hits() >= 3, "not at the first time: {}", rule.hits());
     rule.remove();
     group.recovers_to(1, "runtime.powerState", "poweredOn");

@@ -9,7 +9,10 @@ use std::{
 use drover_e2e::{SOON, Sandbox, VCenter, binary, eventually, process, vm_group};
 use serde_json::{Value, json};
 
-use super::sandbox;
+use super::{
+    reach::{allowing, web_of},
+    sandbox, unchecked,
+};
 
 /// `drover` with this vCenter in its environment, and what else is given.
 fn command(sandbox: &Sandbox, vcenter: Option<&VCenter>, arguments: &[&str]) -> Command {
@@ -28,7 +31,8 @@ fn command(sandbox: &Sandbox, vcenter: Option<&VCenter>, arguments: &[&str]) -> 
     command
 }
 
-fn drover(sandbox: &Sandbox, vcenter: Option<&VCenter>, arguments: &[&str]) -> Output {
+pub(crate) fn drover(sandbox: &Sandbox, vcenter: Option<&VCenter>, arguments: &[&str]) -> Output {
+    let _turn = (arguments.first() == Some(&"check")).then(unchecked);
     let output = command(sandbox, vcenter, arguments).output().unwrap();
     for stream in [&output.stdout, &output.stderr] {
         let text = String::from_utf8_lossy(stream);
@@ -37,7 +41,7 @@ fn drover(sandbox: &Sandbox, vcenter: Option<&VCenter>, arguments: &[&str]) -> O
     output
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -45,7 +49,21 @@ fn check(vcenter: &VCenter, manifest: &[Value]) -> Output {
     let file = sandbox().dir().join(format!("check-{}.json", manifest.len()));
     let documents: Vec<_> = manifest.iter().map(Value::to_string).collect();
     fs::write(&file, documents.join("\n---\n")).unwrap();
-    drover(sandbox(), Some(vcenter), &["check", "-f", file.to_str().unwrap()])
+    // Where the operator of these tests has its Secrets.
+    let operator = "--operator-namespace=default";
+    drover(sandbox(), Some(vcenter), &["check", operator, "-f", file.to_str().unwrap()])
+}
+
+/// What a check says, object by object.
+fn parts(said: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for line in said.lines() {
+        match parts.last_mut().filter(|_| line.starts_with(' ')) {
+            Some(part) => part.push_str(line),
+            None => parts.push(line.to_owned()),
+        }
+    }
+    parts
 }
 
 #[test]
@@ -59,13 +77,18 @@ fn a_check_says_what_works_and_what_does_not() {
     };
     let good = check(vcenter, &[group("good", &json!({"vcenter": "default"}))]);
     let said = text(&good);
-    assert!(good.status.success(), "{said}{}", String::from_utf8_lossy(&good.stderr));
+    // The VCenters of other tests are checked too, and some of those are wrong on purpose.
+    let is_own = |part: &String| ["VCenter default ", "VmGroup checked/good "].iter().any(|own| part.starts_with(own));
+    let own: Vec<_> = parts(&said).into_iter().filter(is_own).collect();
+    assert_eq!(own.len(), 2, "{said}");
+    assert!(own.iter().all(|part| !part.contains("FAIL")), "{said}");
+    assert_eq!(good.status.success(), !said.contains("FAIL"), "{said}{}", String::from_utf8_lossy(&good.stderr));
     for line in [
         "VCenter default (127.0.0.1:",
         "ok   name",
         "ok   connection",
         "ok   certificate   trusted; to pin it: ",
-        "ok   login         administrator@vsphere.local",
+        "ok   login         administrator@vsphere.local, VMware vCenter Server",
         "VmGroup checked/good in default",
         "ok   folder        vm-operator",
         "ok   template      vm-operator-template",
@@ -76,6 +99,8 @@ fn a_check_says_what_works_and_what_does_not() {
     ] {
         assert!(said.contains(line), "{line}: {said}");
     }
+    let login = said.lines().find(|line| line.contains(" login ")).unwrap();
+    assert_eq!(login.matches("build").count(), 1, "{login}");
     let bad = check(
         vcenter,
         &[
@@ -84,7 +109,7 @@ fn a_check_says_what_works_and_what_does_not() {
         ],
     );
     let said = text(&bad);
-    assert_eq!(bad.status.code(), Some(1), "{said}");
+    assert_eq!(bad.status.code(), Some(2), "{said}");
     for line in ["FAIL template", "FAIL datastore", "FAIL vCenter       spec.vcenter: there is no VCenter \"nowhere\""]
     {
         assert!(said.contains(line), "{line}: {said}");
@@ -129,6 +154,62 @@ fn a_check_takes_vcenters_and_secrets_from_the_manifest() {
 }
 
 #[test]
+fn a_check_as_a_namespace_shows_what_it_may_use_and_nothing_else() {
+    // One of its own: no operator is needed, and nobody else's vCenters are looked at.
+    let sandbox = &Sandbox::start("check-as", &["--vcenters=2"]).unwrap();
+    sandbox.install_kinds();
+    let (vcenter, open) = (sandbox.vcenter(), sandbox.own_vcenter());
+    web_of(vcenter, "team-a");
+    let theirs = web_of(vcenter, "team-b");
+    let mut entry = allowing("as-a", &["/DC0/vm/team-a/**"]);
+    let more = json!({"folders": ["/DC0/vm/team-*"], "networks": ["/**/DC0_DVPG0"], "extraConfig": ["company.*"]});
+    entry.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+    vcenter.declare(sandbox, "lab", &json!({"reach": "Restricted", "allow": [entry]}));
+    open.declare(sandbox, "open", &json!({}));
+    for namespace in ["as-a", "as-b"] {
+        let group = vm_group("web", &json!({"vcenter": "lab", "template": theirs}));
+        sandbox.namespace(namespace).declare(&group).unwrap();
+    }
+    let check = |more: &[&str]| drover(sandbox, None, &[&["check", "--operator-namespace=default"], more].concat());
+    let output = check(&["--as", "as-a"]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let lists = "
+Namespace as-a in lab
+  ok   reach         Restricted
+  ok   quota         none
+  ok   templates     /DC0/vm/team-a/web
+  ok   folders       /DC0/vm/team-a, /DC0/vm/team-b, /DC0/vm/vm-operator
+  ok   clusters      none
+  ok   resourcePools /DC0/host/DC0_C0/Resources
+  ok   datastores    none
+  ok   networks      /DC0/network/DC0_DVPG0
+  ok   extraConfig   company.*
+Namespace as-a in open
+  ok   reach         Open: ";
+    assert!(said.contains(lists), "{said}");
+    assert!(said.contains("VmGroup as-a/web in lab\n  FAIL reach         spec.template: namespace"), "{said}");
+    assert!(!said.contains("as-b") && !said.contains(&format!("templates     {theirs}")), "{said}");
+    let said: Value = serde_json::from_str(&text(&check(&["--as", "as-b", "-o", "json"]))).unwrap();
+    let objects = said["objects"].as_array().unwrap();
+    let lab = objects.iter().find(|it| it["kind"] == "Namespace" && it["vcenter"] == "lab").unwrap();
+    let expected = json!({
+        "templates": [], "folders": ["/DC0/vm/vm-operator"], "clusters": [],
+        "resourcePools": ["/DC0/host/DC0_C0/Resources"], "datastores": [], "networks": [], "extraConfig": [],
+    });
+    assert_eq!((&lab["name"], &lab["allowed"]), (&json!("as-b"), &expected), "{said}");
+    // Where no operator is installed, one is asked about that runs here, in the kubeconfig's namespace.
+    let unnamed = || text(&drover(sandbox, None, &["check", "--as", "as-a"]));
+    assert!(unnamed().contains(lists), "{}", unnamed());
+    let _installed = sandbox.namespace("drover-system");
+    assert!(unnamed().contains("the Secret default/lab does not say which server it is for"), "{}", unnamed());
+    let said = text(&check(&["--as", "nobody"]));
+    assert!(said.contains("Namespace nobody\n  FAIL namespace     there is no such namespace"), "{said}");
+    assert_eq!(check(&["--as", "as-a", "-n", "as-b"]).status.code(), Some(1));
+    assert_eq!((vcenter.sessions(), open.sessions()), (0, 0), "all sessions are ended");
+}
+
+#[test]
 fn no_way_out_leaves_a_session_behind() {
     // One of its own: a check logs in to all vCenters that there are, and other tests count logins.
     let sandbox = &Sandbox::start("way-out", &[]).unwrap();
@@ -154,17 +235,17 @@ fn no_way_out_leaves_a_session_behind() {
     nowhere["spec"]["vcenter"] = json!("nowhere");
     let nowhere = manifest("nowhere", &[good.clone(), nowhere]);
     let good = manifest("good", &[good]);
-    for (arguments, succeeds) in [
-        (["plan", "-f", &good], true),
-        (["plan", "-f", &no_template], false),
-        (["plan", "-f", &senseless], false),
-        (["plan", "-f", &nowhere], false),
-        (["check", "-f", &no_template], false),
-        (["check", "-f", &nowhere], false),
+    for (arguments, code) in [
+        (["plan", "-f", &good], 2),
+        (["plan", "-f", &no_template], 1),
+        (["plan", "-f", &senseless], 1),
+        (["plan", "-f", &nowhere], 1),
+        (["check", "-f", &no_template], 2),
+        (["check", "-f", &nowhere], 2),
     ] {
         let before = vcenter.calls("Login", "drover");
         let output = drover(sandbox, Some(vcenter), &arguments);
-        assert_eq!(output.status.success(), succeeds, "{arguments:?}: {}", text(&output));
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output));
         assert!(vcenter.calls("Login", "drover") > before, "{arguments:?} has logged in");
         assert_eq!(vcenter.sessions(), 0, "{arguments:?}");
     }

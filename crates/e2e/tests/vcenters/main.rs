@@ -1,19 +1,37 @@
 //! Many vCenters: which serves whom, sessions that hold, trust that is explicit.
 
+mod cloud_init;
 mod commands;
+mod credentials;
+mod environment;
+mod fairness;
+mod infos;
+mod keys;
+mod quotas;
+mod reach;
 mod rights;
 mod serving;
 mod sessions;
 mod trust;
 
-use std::{sync::OnceLock, thread, time::Duration};
+use std::{
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    thread,
+    time::Duration,
+};
 
 use drover_e2e::{Operator, Sandbox, VCenter, eventually};
 use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_mins(2);
 /// How many vCenters the tests take for themselves, and one that the environment names.
-const VCENTERS: &str = "--vcenters=21";
+const VCENTERS: &str = "--vcenters=41";
+
+/// Held by tests whose VCenters a `drover check` of another must not see, or log in to, and by each check.
+fn unchecked() -> MutexGuard<'static, ()> {
+    static CHECK: Mutex<()> = Mutex::new(());
+    CHECK.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// One operator for all tests. Each takes vCenters of its own, and declares them under names of its own.
 fn sandbox() -> &'static Sandbox {
@@ -43,7 +61,7 @@ impl Declared {
     /// Declares one, and waits until Drover knows what is in it.
     fn connected(name: &str, spec: &Value) -> Self {
         let declared = Self::new(name, spec);
-        declared.says("Connected", "True", "LoggedIn", "");
+        declared.says("Connected", "True", "Connected", "");
         declared
     }
 
@@ -51,9 +69,16 @@ impl Declared {
         sandbox().get(&format!("/apis/vm.codeconnect.vmworld.com/v1alpha1/vcenters/{}", self.name)).unwrap()
     }
 
+    /// Edits its spec, and waits until the operator has seen that: what is asked of a group afterwards is asked of the VCenter as it is then.
+    #[track_caller]
     fn patch(&self, spec: &Value) {
         let patch = json!({"spec": spec}).to_string();
         sandbox().kubectl().run(&["patch", "vc", &self.name, "--type=merge", "-p", &patch]).unwrap();
+        eventually(sandbox(), SOON, &format!("{} is seen as it is", self.name), || {
+            let vcenter = self.get();
+            let is_seen = vcenter["status"]["observedGeneration"] == vcenter["metadata"]["generation"];
+            if is_seen { Ok(()) } else { Err(vcenter.to_string()) }
+        });
     }
 
     /// Waits for a condition, and returns its message.
@@ -97,7 +122,7 @@ impl Drop for Declared {
 #[test]
 fn what_is_known_of_a_vcenter_is_shown() {
     let lab = Declared::connected("shown", &json!({"limits": {"operations": 5, "clonesPerHost": 2}}));
-    lab.says("Authorized", "True", "Granted", "");
+    lab.says("Authorized", "True", "PrivilegesGranted", "");
     let status = lab.get()["status"].clone();
     let about = lab.vcenter.govc(&["about", "-json"]).unwrap();
     let about: Value = serde_json::from_str(&about).unwrap();
@@ -120,6 +145,7 @@ fn a_declaration_that_makes_no_sense_is_refused_or_said_on_it() {
     let kubectl = sandbox().kubectl();
     for (spec, word) in [
         (json!({"server": "me:hush@vc"}), "put them into the Secret"),
+        (json!({"server": "http://vc", "tls": {"insecure": false}}), "http:// sends the password in clear text"),
         (json!({"tls": {"insecure": true, "caBundle": "x"}}), "give one of caBundle, thumbprint and insecure"),
         (json!({"publish": {"hosts": true}}), "publish.namespace"),
         (json!({"limits": {"operations": 0}}), "spec.limits.operations"),

@@ -34,7 +34,7 @@ fn each_privilege_that_is_missing_is_named_with_the_object_and_a_refusal_is_mend
     for group in [&group, &of_plain_vm] {
         group.says("RUNNING", "successfully reconciled");
     }
-    lab.says("Authorized", "True", "Granted", "");
+    lab.says("Authorized", "True", "PrivilegesGranted", "");
     for privilege in &privileges {
         lab.control("PUT", "/privileges", &json!({"missing": [privilege]}));
         lab.control("DELETE", "/sessions", &Value::Null);
@@ -55,7 +55,7 @@ fn each_privilege_that_is_missing_is_named_with_the_object_and_a_refusal_is_mend
     group.says("ERROR", clone);
     lab.says("Authorized", "False", "PrivilegesMissing", clone);
     lab.control("PUT", "/privileges", &json!({"missing": []}));
-    lab.says("Authorized", "True", "Granted", "");
+    lab.says("Authorized", "True", "PrivilegesGranted", "");
     eventually(sandbox(), SOON, "what was refused is done", || {
         let status = group.status()?;
         if status["currentReplicas"] == 2 && status["phase"] == "RUNNING" { Ok(()) } else { Err(status.to_string()) }
@@ -88,7 +88,7 @@ fn what_a_group_needed_rights_for_is_forgotten_with_it_and_with_what_it_names_no
     });
     // A template needs another privilege than a VM does.
     stays.patch(&json!({"template": "vm-operator-template", "update": {"strategy": "OnDelete"}})).unwrap();
-    lab.says("Authorized", "True", "Granted", "");
+    lab.says("Authorized", "True", "PrivilegesGranted", "");
     lab.control("PUT", "/privileges", &json!({"missing": []}));
     stays.delete();
 }

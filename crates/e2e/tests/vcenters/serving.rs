@@ -57,9 +57,14 @@ fn a_group_goes_where_its_spec_its_namespace_or_a_selector_says() {
 
     // One that doesn't serve the namespace, and one that isn't there: nothing is touched.
     create(&namespace, "refused", Some("first"));
-    says(&namespace, "refused", "NoVCenter", "doesn't serve this namespace");
+    says(&namespace, "refused", "NoVCenter", "there is no VCenter \"first\" that serves this namespace");
     create(&namespace, "nowhere", Some("third"));
-    says(&namespace, "nowhere", "NoVCenter", "there is no VCenter \"third\"");
+    says(&namespace, "nowhere", "NoVCenter", "there is no VCenter \"third\" that serves this namespace");
+    for name in ["refused", "nowhere"] {
+        let status = namespace.get("vg", name).unwrap()["status"].to_string();
+        let (first, second) = (status.replace("VCenter \\\"first\\\"", ""), &second.name);
+        assert!(!first.contains("first") && first.contains(second.as_str()), "{status}");
+    }
     for vcenter in [environment, &first.vcenter, &second.vcenter] {
         assert!(!vcenter.machines().iter().any(|path| path.contains("refused") || path.contains("nowhere")));
     }
@@ -105,7 +110,7 @@ fn a_group_goes_where_its_spec_its_namespace_or_a_selector_says() {
 fn a_default_serves_those_whom_no_other_does_with_its_own_folder() {
     let usual = Declared::new("usual", &json!({"defaults": {"folder": "teams"}}));
     usual.vcenter.govc(&["folder.create", "/DC0/vm/teams"]).unwrap();
-    usual.says("Connected", "True", "LoggedIn", "");
+    usual.says("Connected", "True", "Connected", "");
     usual.patch(&json!({"default": true, "namespaces": {"matchLabels": {"of": "usual"}}}));
     let other =
         Declared::connected("other-usual", &json!({"default": true, "namespaces": {"matchLabels": {"of": "usual"}}}));
@@ -143,7 +148,10 @@ fn a_folder_that_another_cluster_uses_is_left_to_it() {
     let theirs = Group::create(&elsewhere, "shared-folder", &json!({"replicas": 2}));
     theirs.says("ERROR", "is that of the group shared-folder/shared-folder of another Kubernetes cluster");
     let conditions = theirs.status().unwrap()["conditions"].clone();
-    assert!(conditions.as_array().unwrap().iter().any(|condition| condition["reason"] == "Conflict"), "{conditions}");
+    assert!(
+        conditions.as_array().unwrap().iter().any(|condition| condition["reason"] == "FolderConflict"),
+        "{conditions}"
+    );
     // With a folder of its own it has its machines, and each cluster leaves the other's alone.
     sandbox().vcenter().govc(&["folder.create", "/DC0/vm/elsewhere"]).unwrap();
     theirs.patch(&json!({"placement": {"folder": "elsewhere"}})).unwrap();

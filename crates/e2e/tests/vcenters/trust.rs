@@ -33,24 +33,24 @@ fn a_certificate_that_is_expired_for_another_name_or_unknown_is_refused_until_it
     let mut expired = CertificateParams::new(names.clone()).unwrap();
     expired.not_after = date_time_ymd(2024, 2, 29);
     show(&lab, &expired.signed_by(&key, &authority()).unwrap().pem(), &key);
-    lab.says("Connected", "False", "Untrusted", "it has expired on 2024-02-29");
+    lab.says("Connected", "False", "CertificateUntrusted", "it has expired on 2024-02-29");
 
     let other = CertificateParams::new(vec!["elsewhere.example.com".to_owned()]).unwrap();
     show(&lab, &other.signed_by(&key, &authority()).unwrap().pem(), &key);
-    lab.says("Connected", "False", "Untrusted", "not valid for name");
+    lab.says("Connected", "False", "CertificateUntrusted", "not valid for name");
 
     let stranger = CertifiedIssuer::self_signed(CertificateParams::new(names).unwrap(), KeyPair::generate().unwrap());
     let stranger = stranger.unwrap();
     show(&lab, &stranger.pem(), stranger.key());
-    let message = lab.says("Connected", "False", "Untrusted", "no authority that is trusted has signed it");
+    let message = lab.says("Connected", "False", "CertificateUntrusted", "no authority that is trusted has signed it");
     assert!(message.contains("pin its SHA-256 thumbprint"), "{message}");
     let pinned = thumbprint(&message);
     lab.patch(&json!({"tls": {"caBundle": null, "thumbprint": pinned}}));
-    lab.says("Connected", "True", "LoggedIn", "");
+    lab.says("Connected", "True", "Connected", "");
 
     let another = CertifiedIssuer::self_signed(CertificateParams::default(), KeyPair::generate().unwrap()).unwrap();
     show(&lab, &another.pem(), another.key());
-    lab.says("Connected", "False", "Untrusted", "it is not the one that is pinned");
+    lab.says("Connected", "False", "CertificateUntrusted", "it is not the one that is pinned");
     lab.patch(&json!({"tls": {"thumbprint": null, "insecure": true}}));
-    lab.says("Connected", "True", "LoggedIn", "");
+    lab.says("Connected", "True", "Connected", "");
 }

@@ -24,18 +24,22 @@ use kube::{
         watcher,
     },
 };
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::sleep};
 use tracing::{info, warn};
 
-use super::{DEFAULT, Fleet, Known, report, roster::Declared};
+use super::{
+    DEFAULT, Fleet, Known, report,
+    roster::{Declared, RULES_HOLD},
+};
 use crate::{
     connection::{BadDeclaration, Connection},
     group::{self, Context},
     guard::Guarded,
     info::{self, Publication},
+    leadership::Mandate,
     loops::Running,
-    shelf::{self, Error, Shelf},
-    vcenter::{Live, Trigger, rights, whereabouts::Concerned},
+    shared_watch::{self, Error, SharedWatch},
+    vcenter::{Trigger, VCenterHandle, inventory_names::Concerned, privileges},
 };
 
 /// How often the figures of a VCenter are looked at. It costs nothing where they are the same.
@@ -47,9 +51,16 @@ const REWRITING: Duration = Duration::from_secs(10);
 /// How long to wait for a vCenter that is being read.
 const MOMENT: Duration = Duration::from_secs(1);
 
+/// A Secret, by its namespace and its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SecretKey {
+    namespace: String,
+    name: String,
+}
+
 /// A VCenter that is looked after.
 pub(super) struct Keeping {
-    secret: SecretReference,
+    secret: SecretKey,
     seen: Arc<Mutex<Option<Seen>>>,
     /// Since when the Secret isn't there, though it was.
     absent: Option<Instant>,
@@ -63,16 +74,16 @@ type Seen = Result<Option<Secret>, String>;
 enum State {
     /// Its Secret has not been read yet.
     Waiting,
-    Followed(Box<Connection>, Arc<Live>),
+    Followed(Box<Connection>, Arc<VCenterHandle>),
     Unusable(String),
 }
 
 impl Keeping {
-    pub(super) fn live(&self) -> Option<&Arc<Live>> {
+    pub(super) fn live(&self) -> Option<&Arc<VCenterHandle>> {
         self.usable().ok()
     }
 
-    pub(super) fn usable(&self) -> Result<&Arc<Live>, &str> {
+    pub(super) fn usable(&self) -> Result<&Arc<VCenterHandle>, &str> {
         match &self.state {
             State::Followed(_, live) => Ok(live),
             State::Waiting => Err("its Secret has not been read yet"),
@@ -105,71 +116,109 @@ impl Drop for Keeping {
 /// Starts the controller of VCenters. `orders` are those that have to be looked at again.
 pub(crate) fn start(
     context: &Arc<Context>,
-    shelf: &Shelf<VCenter>,
+    shared_watch: &SharedWatch<VCenter>,
     writer: Writer<VCenter>,
     orders: mpsc::UnboundedReceiver<ObjectRef<VCenter>>,
 ) -> Running {
     let mut there = BTreeSet::new();
-    let told = shelf.watch(&context.kube, writer, {
+    let told = shared_watch.watch(&context.kube, vec![Api::all(context.kube.clone())], writer, {
         let context = Arc::clone(context);
         move |event, _| match event {
-            watcher::Event::Delete(vcenter) => context.fleet.retain(|name| name != vcenter.name_any()),
+            watcher::Event::Delete(vcenter) => retain(&context, |name| name != vcenter.name_any()),
             watcher::Event::Init => there.clear(),
             watcher::Event::InitApply(vcenter) => {
                 if let Guarded(Err(unreadable)) = vcenter {
-                    context.fleet.known().roster.note_unreadable(unreadable);
+                    context.fleet.note_unreadable(unreadable);
                 }
                 there.insert(vcenter.name_any());
             }
             // Those that went while nobody watched.
-            watcher::Event::InitDone => context.fleet.retain(|name| there.contains(name)),
-            watcher::Event::Apply(Guarded(Err(unreadable))) => context.fleet.known().roster.note_unreadable(unreadable),
+            watcher::Event::InitDone => retain(&context, |name| there.contains(name)),
+            watcher::Event::Apply(Guarded(Err(unreadable))) => context.fleet.note_unreadable(unreadable),
             watcher::Event::Apply(_) => {}
         }
     });
-    shelf::run(Controller::for_stream(told, shelf.store.clone()), orders, reconcile, context, "vcenters")
+    shared_watch::run(Controller::for_stream(told, shared_watch.store.clone()), orders, reconcile, context, "vcenters")
+}
+
+/// Stops to follow those that are declared no more, and has an end come to one that counts though it is deleted.
+fn retain(context: &Arc<Context>, is_there: impl Fn(&str) -> bool) {
+    if context.fleet.retain(is_there) {
+        let context = Arc::clone(context);
+        tokio::spawn(async move {
+            sleep(RULES_HOLD).await;
+            context.fleet.end_held_rules();
+        });
+    }
 }
 
 /// Follows a vCenter as it is declared.
 async fn reconcile(vcenter: Arc<VCenter>, context: Arc<Context>) -> Result<Requeue, Error> {
     let outlook = context.fleet.tend(&vcenter, &context.kube);
     let Some(outlook) = outlook else { return Ok(Requeue::await_change()) };
-    let mut publication = Publication::Unknown;
     if let Ok(live) = &outlook {
         let (limits, patience) = limits(vcenter.spec.limits);
-        live.works().set_limits(limits, patience);
+        live.executor().set_limits(limits, patience);
         let released = vcenter.annotations().get(RELEASE_ANNOTATION).map(String::as_str).unwrap_or_default();
         live.set_released(
             released.split(',').map(|incident| incident.trim().to_owned()).filter(|it| !it.is_empty()).collect(),
         );
         live.turn_queue();
-        if live.away().is_none() && !live.is_in_sight() && vcenter.status.is_some() {
+    }
+    let Some(mandate) = context.fleet.mandate(&vcenter.name_any()) else { return Ok(Requeue::requeue(LOOK)) };
+    let reconciled = Box::pin(mandate.during(reconcile_as(&mandate, &vcenter, &context, &outlook))).await;
+    reconciled.unwrap_or(Ok(Requeue::requeue(LOOK)))
+}
+
+/// Says how a vCenter is, and publishes its hosts.
+async fn reconcile_as(
+    mandate: &Mandate,
+    vcenter: &VCenter,
+    context: &Context,
+    outlook: &Result<Arc<VCenterHandle>, String>,
+) -> Result<Requeue, Error> {
+    let mut publication = Publication::Unknown;
+    let mut quotas = None;
+    if let Ok(live) = outlook {
+        live.enter(mandate);
+        if live.away().is_none() && !live.is_in_sight() && was_told(vcenter) {
             // It is being read, and in a moment there is something to say of it.
             return Ok(Requeue::requeue(MOMENT));
         }
         if live.is_in_sight() {
+            if group::foresee(context, live) {
+                group::read_disks(context, live).await;
+                quotas = Some(group::quotas(context, live));
+            }
             live.judge();
-            check_rights(live, &vcenter).await;
-            publication = info::publish_hosts(&context, live, &vcenter).await;
+            check_rights(live, vcenter).await;
+            publication = info::publish_hosts(context, live, vcenter).await;
         }
     }
-    report::write(&context.kube, &vcenter, outlook.as_ref().map_err(String::as_str), publication).await?;
+    let not_allowed = group::not_allowed_in(context, &vcenter.name_any());
+    let outlook = outlook.as_ref().map_err(String::as_str);
+    report::write(&context.kube, vcenter, outlook, publication, not_allowed.as_deref(), quotas).await?;
     Ok(Requeue::requeue(LOOK))
 }
 
-async fn check_rights(live: &Arc<Live>, vcenter: &VCenter) {
+/// Whether anything has been said of a VCenter. The API server says nothing of a new one but that.
+fn was_told(vcenter: &VCenter) -> bool {
+    vcenter.status.as_ref().is_some_and(|status| !status.conditions.is_empty())
+}
+
+async fn check_rights(live: &Arc<VCenterHandle>, vcenter: &VCenter) {
     group::concern_defaults(live, &vcenter.spec.defaults).await;
-    if live.works().take_refusal() {
-        live.rights().doubt();
+    if live.executor().take_refusal() {
+        live.privileges().doubt();
     }
-    let lacks = || live.rights().missing().is_some_and(|missing| !missing.is_empty());
+    let lacks = || live.privileges().missing().is_some_and(|missing| !missing.is_empty());
     let lacked = lacks();
-    if let Err(error) = rights::check(live).await {
-        warn!(vcenter = %live.name, %error, "the privileges could not be checked");
+    if let Err(error) = privileges::check(live).await {
+        warn!(vcenter = %live.name, %error, "Privileges not checked");
     }
     if lacked && !lacks() {
         // What was refused may well be done now.
-        live.works().start_over(Timestamp::now());
+        live.executor().start_over(Timestamp::now());
         live.trigger(Trigger::VCenter(live.name.clone()));
     }
 }
@@ -190,17 +239,26 @@ fn limits(declared: DeclaredLimits) -> (Limits, Duration) {
 
 impl Fleet {
     /// Follows a vCenter as it is declared now, or says why it can't be. `None`: that isn't known yet.
-    pub(super) fn tend(&self, vcenter: &VCenter, kube: &Client) -> Option<Result<Arc<Live>, String>> {
+    pub(super) fn tend(&self, vcenter: &VCenter, kube: &Client) -> Option<Result<Arc<VCenterHandle>, String>> {
         let name = vcenter.name_any();
+        self.declare_lease(&vcenter.metadata);
         let mut known = self.known();
         let Declared { is_news, problem } = known.roster.declare(&name, &vcenter.spec);
         if is_news {
             let _ = self.triggers.send(Trigger::All);
         }
+        if name == DEFAULT && vcenter.spec.is_of_environment() {
+            return Some(self.tend_environment(&mut known, vcenter, problem));
+        }
         if name == DEFAULT {
             known.leave_environment();
         }
-        let reference = &vcenter.spec.credentials_secret_ref;
+        let Some(reference) = vcenter.spec.credentials_secret_ref.as_ref().map(|it| self.resolved(it)) else {
+            // Only a definition of others lets that in.
+            known.kept.remove(&name);
+            return Some(Err(BadDeclaration::Incomplete.to_string()));
+        };
+        let reference = &reference;
         let is_watched = known.kept.get(&name).is_some_and(|keeping| keeping.secret == *reference);
         if !is_watched {
             let state =
@@ -216,7 +274,7 @@ impl Fleet {
         let written = written(&seen);
         let connection = match problem {
             Some(problem) => Err(problem),
-            None => connection(vcenter, seen).map_err(|bad| bad.to_string()),
+            None => connection(vcenter, &self.scope.namespace, reference, seen).map_err(|bad| bad.to_string()),
         };
         let before = keeping.usable().map(Arc::as_ptr).map_err(ToOwned::to_owned);
         match (connection, &mut keeping.state) {
@@ -241,25 +299,64 @@ impl Fleet {
         }
         let outlook = keeping.usable().cloned().map_err(ToOwned::to_owned);
         if outlook.as_ref().map(Arc::as_ptr).map_err(Clone::clone) != before {
-            info!(vcenter = %name, why = outlook.as_ref().err(), "the VCenter is taken up as it is declared");
+            match &outlook {
+                Ok(_) => info!(vcenter = %name, "VCenter configured"),
+                Err(error) => info!(vcenter = %name, error, "VCenter not usable"),
+            }
             let _ = self.triggers.send(Trigger::VCenter(name));
         }
         Some(outlook)
     }
 
+    /// Follows the vCenter that the environment names, by the rules of the VCenter that has its name.
+    fn tend_environment(
+        &self,
+        known: &mut Known,
+        vcenter: &VCenter,
+        problem: Option<String>,
+    ) -> Result<Arc<VCenterHandle>, String> {
+        // It may have had a server of its own.
+        known.kept.remove(DEFAULT);
+        let there = known.environment.as_ref().map(|_| ());
+        let usable = Connection::left_to_environment(&vcenter.spec, there).map_err(|bad| bad.to_string());
+        if let Err(why) = problem.map_or(usable, Err) {
+            known.leave_environment();
+            return Err(why);
+        }
+        self.follow_environment(known, vcenter.status.as_ref());
+        known.environment_live().ok_or_else(|| BadDeclaration::NoEnvironment.to_string())
+    }
+
+    /// There are no rules any more for the vCenter that the environment names.
+    fn free_environment(&self, known: &mut Known) {
+        if let Some(live) = known.environment_live() {
+            let (limits, patience) = limits(DeclaredLimits::default());
+            live.executor().set_limits(limits, patience);
+            live.set_released(Vec::new());
+        }
+        self.follow_environment(known, None);
+    }
+
+    /// A Secret, with the namespace that it is in.
+    fn resolved(&self, reference: &SecretReference) -> SecretKey {
+        let namespace = reference.namespace.clone().unwrap_or_else(|| self.scope.namespace.clone());
+        SecretKey { namespace, name: reference.name.clone() }
+    }
+
     /// Watches a VCenter's Secret.
-    fn keep(&self, name: &str, secret: &SecretReference, state: State, kube: &Client) -> Keeping {
+    fn keep(&self, name: &str, secret: &SecretKey, state: State, kube: &Client) -> Keeping {
         let seen: Arc<Mutex<Option<Seen>>> = Arc::default();
         let secrets: Api<Secret> = Api::namespaced(kube.clone(), &secret.namespace);
-        let told = watcher::watch_object(secrets, &secret.name).backoff(shelf::backoff());
+        let told = watcher::watch_object(secrets, &secret.name).backoff(shared_watch::backoff());
+        let key = secret.clone();
         let watch = {
             let (seen, name, triggers) = (Arc::clone(&seen), name.to_owned(), self.triggers.clone());
             self.loops.start(format!("secret of {name}"), |pulse| async move {
                 let mut told = std::pin::pin!(told.into_stream());
                 while let Some(news) = pulse.wait(told.next()).await {
                     let news: Seen = news.map_err(|error| {
-                        warn!(vcenter = %name, %error, "the Secret's watch failed, and begins anew");
-                        error.to_string()
+                        warn!(vcenter = %name, %error, "Watch of the Secret failed; it starts again");
+                        key.unreadable(&error)
                     });
                     {
                         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -276,26 +373,59 @@ impl Fleet {
         Keeping { secret: secret.clone(), seen, absent: None, _watch: watch, state }
     }
 
-    /// Stops to follow those that are declared no more.
-    fn retain(&self, is_there: impl Fn(&str) -> bool) {
+    /// Stops to follow those that are declared no more. Says whether one of them counts for a while though it is deleted.
+    fn retain(&self, is_there: impl Fn(&str) -> bool) -> bool {
         let mut known = self.known();
-        if known.roster.retain_unreadable(&is_there) {
+        for name in known.roster.names().filter(|name| !is_there(name)) {
+            self.leases.dismiss(name);
+        }
+        if known.roster.retain_unreadable(&is_there, Instant::now()) {
             let _ = self.triggers.send(Trigger::All);
         }
-        let gone: Vec<_> = known.kept.keys().filter(|name| !is_there(name)).cloned().collect();
+        let gone: Vec<_> = known.roster.names().filter(|name| !is_there(name)).map(ToOwned::to_owned).collect();
         for name in gone {
-            info!(vcenter = %name, "the VCenter is declared no more");
-            known.roster.dismiss(&name);
+            info!(vcenter = %name, "VCenter deleted");
+            known.roster.dismiss(&name, Instant::now());
             known.kept.remove(&name);
-            if name == DEFAULT {
-                self.follow_environment(&mut known);
-            }
             let _ = self.triggers.send(Trigger::VCenter(name));
+        }
+        let holds = known.roster.has_held_rules();
+        if !is_there(DEFAULT) && (holds || known.roster.has_environment()) {
+            self.leases.declare(DEFAULT, None);
+            if holds {
+                warn!(
+                    vcenter = DEFAULT,
+                    seconds = RULES_HOLD.as_secs(),
+                    "VCenter deleted; the vCenter of the environment is opened to nobody for a while"
+                );
+            } else {
+                self.free_environment(&mut known);
+            }
+        }
+        holds
+    }
+
+    /// The environment's vCenter serves everybody, unless its VCenter is there again.
+    fn end_held_rules(&self) {
+        let mut known = self.known();
+        if known.roster.drop_held_rules(Instant::now()) {
+            if known.roster.has_plain_environment() {
+                self.free_environment(&mut known);
+                info!(
+                    vcenter = DEFAULT,
+                    "No VCenter has rules for the vCenter of the environment; it serves every namespace"
+                );
+            }
+            let _ = self.triggers.send(Trigger::All);
         }
     }
 }
 
 impl Known {
+    fn environment_live(&self) -> Option<Arc<VCenterHandle>> {
+        self.environment.as_ref().and_then(|(_, live)| live.clone())
+    }
+
     /// A VCenter has the name of the one that the environment gives.
     fn leave_environment(&mut self) {
         if let Some((_, live)) = &mut self.environment
@@ -312,10 +442,25 @@ fn written(seen: &Seen) -> String {
     secret.and_then(ResourceExt::resource_version).unwrap_or_default()
 }
 
-fn connection(vcenter: &VCenter, seen: Seen) -> Result<Connection, BadDeclaration> {
-    let SecretReference { namespace, name } = &vcenter.spec.credentials_secret_ref;
+fn connection(vcenter: &VCenter, own: &str, key: &SecretKey, seen: Seen) -> Result<Connection, BadDeclaration> {
+    let SecretKey { namespace, name } = key;
     let secret = seen.map_err(|error| BadDeclaration::Unreadable(format!("{namespace}/{name}"), error))?;
-    Connection::declared(&vcenter.spec, secret.as_ref())
+    Connection::declared(&vcenter.spec, own, secret.as_ref())
+}
+
+impl SecretKey {
+    /// Why it can't be read, with what to do about it.
+    fn unreadable(&self, error: &watcher::Error) -> String {
+        if !shared_watch::is_forbidden(error) {
+            return error.to_string();
+        }
+        let Self { namespace, name } = self;
+        format!(
+            "Drover's service account may not list and watch it: create the Role vcenter-secrets-role in the namespace {namespace}, with \
+             the verbs list and watch on the Secret {name}, and bind it (config/components/vcenter-secrets); or move the Secret into the \
+             operator's own namespace; {error}"
+        )
+    }
 }
 
 #[cfg(test)]

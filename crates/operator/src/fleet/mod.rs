@@ -1,6 +1,8 @@
 //! All the vCenters, and which of them serves whom.
 
+mod duty;
 mod keep;
+mod measure;
 mod namespaces;
 mod report;
 mod roster;
@@ -14,8 +16,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_api::{VCenter, VmGroup, vmgroup::Placement};
-use drover_core::home::{self, Home, NoVCenter, Recorded};
+use drover_api::{VCenter, VCenterStatus, VmGroup, vmgroup::Placement};
+use drover_core::{
+    binding::{self, Home, NoVCenter, Recorded},
+    take_over::marker_uid,
+    tenancy::{keys::Keys, quota::Terms, rules::Rules},
+};
 use futures::future;
 use kube::{Api, Client, ResourceExt};
 use tokio::{sync::mpsc, time::timeout};
@@ -25,11 +31,12 @@ use crate::{
     connection::Connection,
     group::is_kept_of,
     guard::{self, Unreadable},
-    leadership::Claim,
+    leadership::{LeaseScope, Leases},
     loops::Loops,
     metrics::Metrics,
-    shelf::backoff,
-    vcenter::{Live, Login, Trigger},
+    scope::{Controller, Scope},
+    shared_watch::backoff,
+    vcenter::{Login, Trigger, VCenterHandle},
 };
 use keep::Keeping;
 pub(crate) use keep::start;
@@ -50,48 +57,56 @@ pub(crate) struct Fleet {
     /// Whether all vCenters have been taken up that there are at the start.
     is_mustered: AtomicBool,
     namespaces: Arc<Namespaces>,
-    claim: Claim,
-    metrics: Metrics,
+    leases: Leases,
+    pub(crate) metrics: Metrics,
     triggers: mpsc::UnboundedSender<Trigger>,
     loops: Loops,
+    scope: Scope,
 }
 
 #[derive(Default)]
 struct Known {
     roster: Roster,
-    /// What the environment gives. It steps back for a VCenter of its name.
-    environment: Option<(vim25::Client, Option<Arc<Live>>)>,
+    /// What the environment gives. It steps back for a VCenter of its name that has a server.
+    environment: Option<(vim25::Client, Option<Arc<VCenterHandle>>)>,
     kept: BTreeMap<String, Keeping>,
 }
 
 /// A vCenter, as it serves somebody.
 #[derive(Clone, Debug)]
-pub(crate) struct Seat {
-    pub live: Arc<Live>,
+pub(crate) struct BoundVCenter {
+    pub live: Arc<VCenterHandle>,
     /// Where machines are put whose group doesn't say.
     pub defaults: Placement,
+    /// What the namespace may use there, if not everything.
+    pub rules: Option<Arc<Rules>>,
+    /// The keys of extraConfig that the namespace may set there, beside those that everybody may.
+    pub keys: Keys,
+    /// How much the namespace may have there, if not as much as it likes.
+    pub quota: Option<Terms>,
 }
 
 /// Where a group is to be looked after.
-pub(crate) enum Housing {
+pub(crate) enum Binding {
     /// Here.
-    Here(Seat),
+    Here(BoundVCenter),
     /// Here, once that is written down.
     Settle(String),
     /// What is left of it here goes first. It has no machines.
-    Leave(Seat),
+    Leave(BoundVCenter),
 }
 
 impl Fleet {
     pub(crate) fn new(
         namespaces: Arc<Namespaces>,
-        claim: Claim,
+        leases: Leases,
         metrics: Metrics,
         triggers: mpsc::UnboundedSender<Trigger>,
         loops: Loops,
+        scope: Scope,
     ) -> Self {
         let is_mustered = AtomicBool::new(false);
-        Self { known: Mutex::default(), is_mustered, namespaces, claim, metrics, triggers, loops }
+        Self { known: Mutex::default(), is_mustered, namespaces, leases, metrics, triggers, loops, scope }
     }
 
     /// Takes up all the vCenters that there are, before anybody asks for one: that which the environment names, and those that
@@ -102,22 +117,26 @@ impl Fleet {
         while !self.namespaces.are_read() && began.elapsed() < PATIENCE {
             tokio::time::sleep(MOMENT).await;
         }
-        let (declared, unreadable) = declared(kube).await;
+        let (declared, unreadable) =
+            if self.scope.runs(Controller::VCenter) { declared(kube).await } else { Default::default() };
         {
             let mut known = self.known();
             for vcenter in &declared {
                 // What is wrong with it, its own status says.
                 known.roster.declare(&vcenter.name_any(), &vcenter.spec);
+                self.declare_lease(&vcenter.metadata);
             }
             for unreadable in &unreadable {
                 known.roster.note_unreadable(unreadable);
+                self.declare_lease(&unreadable.metadata);
             }
             if let Some(client) = environment {
                 known.environment = Some((client, None));
                 known.roster.set_environment();
             }
-            if known.roster.has_environment() {
-                self.follow_environment(&mut known);
+            if known.roster.has_plain_environment() {
+                self.leases.declare(DEFAULT, None);
+                self.follow_environment(&mut known, None);
             }
         }
         let began = Instant::now();
@@ -134,67 +153,99 @@ impl Fleet {
         self.is_mustered.load(Ordering::Acquire)
     }
 
-    fn follow_environment(&self, known: &mut Known) {
-        if let Some((client, live)) = &mut known.environment {
-            *live = Some(Live::start(
+    /// Begins to follow the vCenter that the environment names, unless that has begun. `before` is what was written of it.
+    fn follow_environment(&self, known: &mut Known, before: Option<&VCenterStatus>) {
+        if let Some((client, live @ None)) = &mut known.environment {
+            let started = VCenterHandle::start(
                 DEFAULT,
                 client.clone(),
                 Login::Environment,
-                None,
-                self.claim.clone(),
+                before.and_then(|status| status.instance_uuid.clone()),
+                self.leases.claim(&LeaseScope::VCenter(DEFAULT.to_owned())),
                 self.triggers.clone(),
                 &self.loops,
-            ));
+            );
+            started.executor().count_with(self.metrics.meter(DEFAULT));
+            started.remember(before.and_then(|status| status.incident.clone()));
+            *live = Some(started);
         }
     }
 
     /// The vCenter for an object in a namespace, whose spec may name one.
-    pub(crate) fn choose(&self, namespace: &str, named: Option<&str>) -> Result<Seat, NoVCenter> {
+    pub(crate) fn choose(&self, namespace: &str, named: Option<&str>) -> Result<BoundVCenter, NoVCenter> {
         let around = self.around(namespace)?;
         let known = self.known();
         let said = around.names(named);
         if said.spec.or(said.annotation).is_none() {
             known.roster.is_readable()?;
         }
-        let name = home::choose(&known.roster.candidates(&around), said)?.to_owned();
-        known.seat(&name)
+        let chosen = binding::choose(&known.roster.candidates(&around), said);
+        let name = chosen.map_err(|why| known.roster.explained(why))?.to_owned();
+        let (rules, keys) = (known.roster.rules(&name, namespace, &around), known.roster.keys(&name, &around));
+        Ok(BoundVCenter { rules, keys, quota: known.roster.quota(&name, &around), ..known.bound(&name)? })
     }
 
     /// Where a group is at home.
-    pub(crate) fn house(&self, group: &VmGroup, cluster: &str) -> Result<Housing, NoVCenter> {
+    pub(crate) fn bind(&self, group: &VmGroup, cluster: &str) -> Result<Binding, NoVCenter> {
         let status = group.status.clone().unwrap_or_default();
+        let namespace = group.namespace().unwrap_or_default();
         if let (Some(_), Some(recorded)) = (&group.metadata.deletion_timestamp, &status.vcenter) {
-            // Whatever its namespace says now.
+            // Whatever its namespace says now; but what that may not use stays as it is.
+            let around = self.around(&namespace);
             let known = self.known();
-            return known.seat(home::end(&known.roster.candidates(&Around::default()), recorded)?).map(Housing::Here);
+            let name = binding::end(&known.roster.candidates(&Around::default()), recorded)?;
+            let rules = around.ok().and_then(|around| known.roster.rules(name, &namespace, &around));
+            let rules = rules.filter(|rules| rules.is_enforced());
+            return Ok(Binding::Here(BoundVCenter { rules, ..known.bound(name)? }));
         }
-        let around = self.around(&group.namespace().unwrap_or_default())?;
+        let around = self.around(&namespace)?;
         let known = self.known();
         let candidates = known.roster.candidates(&around);
-        let live = status.vcenter.as_deref().and_then(|name| known.seat(name).ok()).map(|seat| seat.live);
+        let live = status.vcenter.as_deref().and_then(|name| known.bound(name).ok()).map(|bound| bound.live);
         let recorded = status.vcenter.as_deref().map(|name| Recorded { name, is_there: live.is_some() });
         let has_members = || {
             is_kept_of(group)
                 || match live.as_ref().filter(|live| live.is_in_sight()) {
-                    Some(live) => live.mirror().has_members(&group.uid().unwrap_or_default(), cluster),
+                    Some(live) => live.mirror().has_members(&marker_uid(group), cluster),
                     None => status.current_replicas.unwrap_or(0) > 0,
                 }
         };
-        match home::home(&candidates, around.names(group.spec.vcenter.as_deref()), recorded, has_members)? {
-            Home::At(name) => known.seat(&name).map(Housing::Here),
+        let home = binding::home(&candidates, around.names(group.spec.vcenter.as_deref()), recorded, has_members);
+        match home.map_err(|why| known.roster.explained(why))? {
+            Home::At(name) => {
+                let (rules, keys) = (known.roster.rules(&name, &namespace, &around), known.roster.keys(&name, &around));
+                let quota = known.roster.quota(&name, &around);
+                Ok(Binding::Here(BoundVCenter { rules, keys, quota, ..known.bound(&name)? }))
+            }
             Home::Settle(name) => {
                 // One that can't be read may be the one that the group is for.
                 known.roster.is_readable()?;
-                known.seat(&name).map(|_| Housing::Settle(name))
+                known.bound(&name).map(|_| Binding::Settle(name))
             }
-            Home::Leave(name) => known.seat(&name).map(Housing::Leave),
+            Home::Leave(name) => known.bound(&name).map(Binding::Leave),
         }
+    }
+
+    /// Whether a vCenter has a quota for anybody.
+    pub(crate) fn has_quotas(&self, name: &str) -> bool {
+        self.known().roster.has_quotas(name)
+    }
+
+    /// Whether a vCenter has a quota for disks.
+    pub(crate) fn limits_storage(&self, name: &str) -> bool {
+        self.known().roster.limits_storage(name)
+    }
+
+    /// How much a namespace may have in a vCenter, if not as much as it likes.
+    pub(crate) fn quota(&self, name: &str, namespace: &str) -> Option<Terms> {
+        let around = self.around(namespace).ok()?;
+        self.known().roster.quota(name, &around)
     }
 
     /// Takes back all that a group has queued anywhere.
     pub(crate) fn withdraw(&self, uid: &str) {
         for live in self.lives() {
-            live.works().withdraw(uid);
+            live.executor().withdraw(uid);
         }
     }
 
@@ -205,8 +256,13 @@ impl Fleet {
         }
     }
 
+    /// The one of this name, if it is followed.
+    pub(crate) fn live(&self, name: &str) -> Option<Arc<VCenterHandle>> {
+        self.lives().into_iter().find(|live| live.name == name)
+    }
+
     /// All that are followed, by name.
-    pub(crate) fn lives(&self) -> Vec<Arc<Live>> {
+    pub(crate) fn lives(&self) -> Vec<Arc<VCenterHandle>> {
         let known = self.known();
         let kept = known.kept.values().filter_map(Keeping::live).cloned();
         let environment = known.environment.iter().filter_map(|(_, live)| live.clone());
@@ -237,25 +293,33 @@ impl Fleet {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn connect(&self, name: &str, connection: &Connection, instance: Option<String>) -> Result<Arc<Live>, String> {
+    fn connect(
+        &self,
+        name: &str,
+        connection: &Connection,
+        instance: Option<String>,
+    ) -> Result<Arc<VCenterHandle>, String> {
         let client = connection.client(Some(self.metrics.observer(name))).map_err(|bad| format!("spec.tls: {bad}"))?;
-        let (claim, triggers) = (self.claim.clone(), self.triggers.clone());
-        Ok(Live::start(name, client, Login::Declared, instance, claim, triggers, &self.loops))
+        let (claim, triggers) = (self.leases.claim(&LeaseScope::VCenter(name.to_owned())), self.triggers.clone());
+        let live = VCenterHandle::start(name, client, Login::Declared, instance, claim, triggers, &self.loops);
+        live.executor().count_with(self.metrics.meter(name));
+        Ok(live)
     }
 }
 
 impl Known {
-    fn seat(&self, name: &str) -> Result<Seat, NoVCenter> {
-        let unusable = |why: &str| NoVCenter::Unusable { name: name.to_owned(), why: why.to_owned() };
+    /// One of this name, to somebody who may use everything there.
+    fn bound(&self, name: &str) -> Result<BoundVCenter, NoVCenter> {
+        let unusable = || self.roster.explained(NoVCenter::Unusable(name.to_owned()));
         let (live, defaults) = match self.kept.get(name) {
-            Some(keeping) => (keeping.usable().map_err(unusable)?, self.roster.defaults(name)),
+            Some(keeping) => (keeping.live().ok_or_else(unusable)?, self.roster.defaults(name)),
             None if self.roster.has_environment() && name == DEFAULT => {
                 let live = self.environment.as_ref().and_then(|(_, live)| live.as_ref());
-                (live.ok_or_else(|| unusable("it isn't there"))?, Placement::default())
+                (live.ok_or_else(unusable)?, self.roster.defaults(name))
             }
-            None => return Err(unusable("it isn't there")),
+            None => return Err(unusable()),
         };
-        Ok(Seat { live: Arc::clone(live), defaults })
+        Ok(BoundVCenter { live: Arc::clone(live), defaults, rules: None, keys: Keys::default(), quota: None })
     }
 }
 
@@ -270,7 +334,7 @@ async fn declared(kube: &Client) -> (Vec<VCenter>, Vec<Unreadable>) {
     loop {
         match guard::list(Api::all(kube.clone())).await {
             Ok(found) => return found,
-            Err(error) => warn!(%error, "the VCenters can't be read"),
+            Err(error) => warn!(%error, "VCenters not listed"),
         }
         tokio::time::sleep(pauses.next().unwrap_or(PATIENCE)).await;
     }

@@ -17,9 +17,9 @@ use tokio::sync::mpsc;
 
 use super::Around;
 use crate::{
-    leadership::Claim,
     loops::{Loops, Running},
-    shelf::told,
+    scope::Reach,
+    shared_watch::told_by,
     vcenter::Trigger,
 };
 
@@ -31,6 +31,8 @@ const MOMENT: Duration = Duration::from_secs(5);
 pub(crate) struct Namespaces {
     index: Mutex<Index>,
     began: Instant,
+    /// Whether they are read. If not, all are the same.
+    are_followed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -42,23 +44,34 @@ struct Index {
 }
 
 impl Namespaces {
-    /// Begins to follow them. Whatever is in a namespace that has become another is looked at again.
+    /// Those of an operator that may not read them.
+    pub(crate) fn unread() -> Arc<Self> {
+        Arc::new(Self { index: Mutex::default(), began: Instant::now(), are_followed: false })
+    }
+
+    /// Begins to follow those that are served. Whatever is in a namespace that has become another is looked at again.
     pub(crate) fn follow(
         kube: &Client,
+        reach: &Reach,
         loops: &Loops,
-        claim: Claim,
         triggers: mpsc::UnboundedSender<Trigger>,
     ) -> (Arc<Self>, Running) {
-        let namespaces = Arc::new(Self { index: Mutex::default(), began: Instant::now() });
-        let events = told(Api::<PartialObjectMeta<Namespace>>::all(kube.clone()), Config::default());
+        let namespaces = Arc::new(Self { index: Mutex::default(), began: Instant::now(), are_followed: true });
+        let all: Api<PartialObjectMeta<Namespace>> = Api::all(kube.clone());
+        let events = told_by(match reach {
+            Reach::All => vec![(all, Config::default())],
+            Reach::Only(listed) => {
+                let named = |name| Config::default().fields(&format!("metadata.name={name}"));
+                listed.iter().map(|name| (all.clone(), named(name))).collect()
+            }
+        });
         let watch = {
             let namespaces = Arc::clone(&namespaces);
             loops.start("namespaces", |pulse| async move {
                 let mut events = std::pin::pin!(events);
                 while let Some(event) = pulse.wait(events.next()).await {
                     let changed = namespaces.index().learn(event);
-                    // Nobody takes up what is told to one that stands by, and at its turn it looks at everything.
-                    for namespace in changed.into_iter().filter(|_| claim.holds()) {
+                    for namespace in changed {
                         // The receiver lives as long as the operator.
                         let _ = triggers.send(Trigger::Namespace(namespace));
                     }
@@ -70,6 +83,9 @@ impl Namespaces {
 
     /// What a namespace says. `None`: it has not been read yet.
     pub(super) fn around(&self, namespace: &str) -> Option<Around> {
+        if !self.are_followed {
+            return Some(Around::default());
+        }
         self.index().all.get(namespace).cloned()
     }
 
@@ -80,7 +96,7 @@ impl Namespaces {
 
     /// Whether all that there were at first have been read.
     pub(super) fn are_read(&self) -> bool {
-        self.index().is_filled
+        !self.are_followed || self.index().is_filled
     }
 
     /// Whether their watch has only just begun.

@@ -7,11 +7,13 @@ use drover_core::{
     Action, Subject,
     group::{Desired, Hardware, MachineId, Power},
     identity::Made,
+    inventory::Marker,
     names::{self, Slot},
     record::Incarnation,
+    tenancy::rules::Rules,
 };
 use vim25::{
-    Any, Error, ManagedObject, ManagedObjectReference, Method, Result,
+    Any, Error, ManagedObject, Method, Result,
     methods::{
         CloneVMTask, CreateFolder, DestroyTask, MoveIntoFolderTask, PowerOffVMTask, PowerOnVMTask, ReconfigVMTask,
         RenameTask, ShutdownGuest, SuspendVMTask,
@@ -21,23 +23,33 @@ use vim25::{
     types::{OptionValue, VirtualMachineCloneSpec, VirtualMachineConfigSpec, VirtualMachineRelocateSpec},
 };
 
-use super::source::{Base, CloudInit, HostsNow, Source};
-use crate::vcenter::{
-    Live, Token,
-    marker::{self, Marker},
-    mirror::{GroupKey, Mirror},
+use super::{
+    bar,
+    source::{Base, CloudInit, HostsNow, Source},
+};
+use crate::{
+    leadership::Mandate,
+    traces,
+    vcenter::{
+        Token, VCenterHandle, marker,
+        mirror::{GroupKey, Mirror},
+    },
 };
 
 /// What a group's actions need to know beside themselves.
 #[derive(Debug)]
-pub(crate) struct Scene {
-    pub live: Arc<Live>,
+pub(crate) struct OperationContext {
+    pub live: Arc<VCenterHandle>,
+    /// In whose name all of it is done.
+    pub mandate: Mandate,
     pub desired: Desired,
     /// The id of this Kubernetes cluster.
     pub cluster: String,
     pub base: Base,
     pub folder: Option<FolderRef>,
     pub source: Option<Source>,
+    /// What the group's namespace may use, if not everything.
+    pub rules: Option<Arc<Rules>>,
     /// The hosts that clones can go to.
     pub hosts: HostsNow,
     /// What guests are told, as of the last plan that clones.
@@ -45,8 +57,17 @@ pub(crate) struct Scene {
     pub extra_config: BTreeMap<String, String>,
     /// Which machine each slot is to have that is cloned into.
     pub incarnations: BTreeMap<Slot, Incarnation>,
+    /// The reconcile that has planned all this, where somebody wants traces.
+    pub ordered_by: Option<traces::Context>,
     /// The instance UUIDs of the machines whose markers are to be brought up to date.
     pub instances: BTreeMap<MachineId, String>,
+}
+
+impl OperationContext {
+    /// Capacity of the disks of a clone, in MiB, if its template is found.
+    pub(super) fn storage_mib(&self) -> Option<u64> {
+        self.source.as_ref().map(|source| source.make.storage_mib)
+    }
 }
 
 /// What became of a submission.
@@ -56,7 +77,7 @@ pub(crate) enum Submitted {
     Task(TaskRef),
     /// It is done.
     Done,
-    /// Nothing was asked for: vCenter is out of sight, or another operator has the claim.
+    /// Nothing was asked for: vCenter is out of sight, another operator has the claim, or the template may not be cloned any more.
     Withheld,
     /// The folder was to be destroyed, and something is in it after all.
     Occupied,
@@ -74,17 +95,22 @@ impl From<Error> for Refused {
     }
 }
 
-impl Scene {
+impl OperationContext {
     /// The group's namespace and name.
     pub(crate) fn key(&self) -> GroupKey {
         (self.desired.namespace.clone(), self.desired.name.clone())
+    }
+
+    /// The same as people write it.
+    pub(crate) fn vmgroup(&self) -> String {
+        format!("{}/{}", self.desired.namespace, self.desired.name)
     }
 
     /// Whoever has the name that an action wants, and isn't the group's: in words for a person.
     pub(crate) fn taken_by(&self, action: &Action, mirror: &Mirror) -> Option<String> {
         let folder = self.folder.as_ref()?.reference();
         let name = match action {
-            Action::Clone(slot) => &names::member(&self.desired.name, &self.desired.uid, *slot),
+            Action::Clone(slot) => &names::member(&self.desired.name, &self.desired.marker_uid, *slot),
             Action::Rename(_, name) => name,
             Action::MoveIntoFolder(id) => &mirror.machines.get(machine(id).reference())?.name,
             _ => return None,
@@ -94,9 +120,9 @@ impl Scene {
         let is_ours = match action {
             Action::Clone(slot) => {
                 let incarnation = self.incarnations.get(slot).copied().unwrap_or_default();
-                other.instance == Some(names::instance(&self.desired.uid, *slot, incarnation))
+                other.instance == Some(names::instance(&self.desired.marker_uid, *slot, incarnation))
             }
-            _ => other.is_of(&self.desired.uid, &self.cluster),
+            _ => other.is_of(&self.desired.marker_uid, &self.cluster),
         };
         // Of one that can't be read, nobody knows whose it is.
         let is_foreign = other.unreachable_since.is_none() && !is_ours;
@@ -152,11 +178,13 @@ impl Scene {
         task.map(Submitted::Task)
     }
 
-    /// Calls a method that changes something: only if vCenter is in sight at this very moment, and only in the session in which all of
-    /// it was seen.
+    /// Calls a method that changes something: only if vCenter is in sight at this very moment, only in the session in which all of it was
+    /// seen, and only for as long as this replica holds the vCenter's lease, also while a connection is made for it.
     async fn change<M: Method>(&self, request: &M) -> Result<M::Response, Refused> {
+        let Some(call) = self.mandate.begin() else { return Err(Refused::Withheld) };
         let Some(Token(session)) = self.live.token() else { return Err(Refused::Withheld) };
-        Ok(self.live.client.call_within(&session, request).await?)
+        let outcome = call.make(self.live.client.call_within(&session, request)).await;
+        Ok(outcome.ok_or(Refused::Withheld)??)
     }
 
     /// Destroying a folder destroys all that is inside, whoever's it is, so the last look is vCenter's own.
@@ -189,13 +217,17 @@ impl Scene {
         source: &Source,
         host: Option<&HostSystemRef>,
     ) -> Result<TaskRef, Refused> {
-        let name = names::member(&self.desired.name, &self.desired.uid, slot);
+        // It may have been powered on or moved while this waited for its turn.
+        if bar::is_barred(&self.live.mirror(), source, self.rules.as_deref()) {
+            return Err(Refused::Withheld);
+        }
+        let name = names::member(&self.desired.name, &self.desired.marker_uid, slot);
         // What was ordered was written down first.
         let incarnation = self.incarnations.get(&slot).copied().unwrap_or_default();
-        let instance = names::instance(&self.desired.uid, slot, incarnation);
+        let instance = names::instance(&self.desired.marker_uid, slot, incarnation);
         let mut config = config(self.desired.hardware, source.make.cores_per_socket);
         config.instance_uuid = Some(instance.clone());
-        config.extra_config = self.keys(slot, &name, Made { instance, incarnation });
+        config.extra_config = self.keys(slot, &name, Made { instance, incarnation }, source.make.storage_mib);
         // Where there are vApp properties, cloud-init takes those for its data and never looks at the keys.
         config.v_app_config_removed = self.cloud_init.is_there().then_some(true);
         let location = VirtualMachineRelocateSpec {
@@ -218,15 +250,16 @@ impl Scene {
     }
 
     /// The further configuration of the machine in a slot. The marker comes last, and nothing stands beside it.
-    fn keys(&self, slot: Slot, name: &str, made: Made) -> Vec<OptionValue> {
+    fn keys(&self, slot: Slot, name: &str, made: Made, storage_mib: u64) -> Vec<OptionValue> {
         let desired = &self.desired;
         let marker = Marker {
-            group: desired.uid.clone(),
+            group: desired.marker_uid.clone(),
             owner: (desired.namespace.clone(), desired.name.clone()),
             slot,
             revision: desired.revision,
             cluster: self.cluster.clone(),
             made: Some(made),
+            storage_mib: Some(storage_mib),
         };
         let fill = |text: &str| {
             text.replace("{{name}}", name)
@@ -236,7 +269,7 @@ impl Scene {
         };
         let mut keys = keys_of_user(&self.extra_config);
         keys.extend(keys_of_guest(&self.cloud_init, fill));
-        keys.extend(marker.write());
+        keys.extend(marker::write(&marker));
         keys
     }
 }
@@ -281,11 +314,6 @@ pub(super) fn power_of(action: &Action, mirror: &Mirror) -> Option<Power> {
 
 fn machine(id: &MachineId) -> VirtualMachineRef {
     VirtualMachineRef::new(&id.0)
-}
-
-/// The folder as a typed reference.
-pub(super) fn folder(reference: Option<ManagedObjectReference>) -> Option<FolderRef> {
-    reference.and_then(|reference| FolderRef::try_from(reference).map_err(Error::from).ok())
 }
 
 #[cfg(test)]

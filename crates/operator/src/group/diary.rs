@@ -8,7 +8,8 @@ use std::{
 
 use drover_api::{VmGroup, VmGroupStatus};
 use drover_core::{
-    Trouble, Verdict,
+    Verdict,
+    drift::{Changes, Drift},
     group::{Desired, Timestamp},
     news::{Facts, News, Told},
     progress::Progress,
@@ -18,7 +19,8 @@ use drover_core::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
-use super::Turn;
+use super::Outcome;
+use crate::leadership::Epoch;
 
 /// A status is written at most this often, unless the group's phase changes.
 const BETWEEN_WRITES: Duration = Duration::from_secs(1);
@@ -29,9 +31,20 @@ pub(super) struct Diaries(Mutex<HashMap<String, Diary>>);
 
 #[derive(Debug, Default)]
 struct Diary {
+    /// In the name of which time of holding a lease all this was told.
+    epoch: Epoch,
     told: Told,
+    drift: Drift,
     progress: Option<Progress>,
     written: Option<Instant>,
+    /// Since when something has stood in the group's way that it may be abandoned for, at each look.
+    hindered: Option<Instant>,
+    /// When it was first asked what becomes of its kind, after the group was deleted.
+    asked_for_kind: Option<Instant>,
+    /// Whether its kind stays, as was asked after the group was deleted: then it is not deleted because of its kind.
+    goes_by_itself: bool,
+    /// Whether the group was there before it was deleted.
+    was_alive: bool,
     /// Whether it was told that the group isn't given up.
     is_abandoning_refused: bool,
 }
@@ -40,6 +53,8 @@ struct Diary {
 pub(super) struct Page {
     pub verdict: Verdict,
     pub news: Vec<News>,
+    /// What was changed in vCenter, and what was put right.
+    pub drift: Changes,
 }
 
 impl Diaries {
@@ -49,31 +64,68 @@ impl Diaries {
     }
 
     /// Comes to a verdict, with an eye on how long the group has got no further.
-    pub(super) fn page(&self, desired: &Desired, group: &VmGroup, turn: &mut Turn) -> Page {
+    pub(super) fn page(&self, desired: &Desired, group: &VmGroup, outcome: &mut Outcome, epoch: Epoch) -> Page {
         let now = Timestamp::now();
         let generation = group.metadata.generation.unwrap_or(0);
         let mut diaries = self.all();
         let diary = diaries.entry(desired.uid.clone()).or_default();
+        if diary.epoch != epoch {
+            // Another replica may have told more. What was asked of the kind is as true as before.
+            let Diary { asked_for_kind, goes_by_itself, was_alive, .. } = *diary;
+            *diary = Diary { epoch, asked_for_kind, goes_by_itself, was_alive, ..Diary::default() };
+        }
         let progress = diary.progress.get_or_insert_with(|| Progress::start(now));
-        if let Some(deadline) = progress.deadline(desired, generation, &turn.plan, now) {
+        if let Some(deadline) = progress.deadline(desired, generation, &outcome.plan, now) {
             match Duration::try_from(deadline.duration_since(now)) {
-                Ok(left) if !left.is_zero() => turn.wake = turn.wake.min(left),
-                _ if turn.trouble == Trouble::None => turn.trouble = Trouble::Overdue,
-                _ => {}
+                Ok(left) if !left.is_zero() => outcome.wake = outcome.wake.min(left),
+                _ => outcome.trouble = std::mem::take(&mut outcome.trouble).overdue(),
             }
         }
-        let verdict = verdict(desired, &turn.plan, &turn.trouble);
+        let is_hindered = outcome.trouble.lets_abandon();
+        diary.hindered = is_hindered.then(|| diary.hindered.unwrap_or_else(Instant::now));
+        let verdict = verdict(desired, &outcome.plan, &outcome.trouble);
         let facts = Facts {
             desired,
             generation,
             was_settled: was_settled(group),
-            observed: turn.observed.as_ref(),
-            plan: &turn.plan,
+            observed: outcome.observed.as_ref(),
+            plan: &outcome.plan,
             verdict: &verdict,
-            stalled_before: stalled(group),
+            obstacle_before: obstacle(group),
         };
         let news = diary.told.news(&facts);
-        Page { verdict, news }
+        let drift = diary.drift.follow(&facts, now);
+        Page { verdict, news, drift }
+    }
+
+    /// Whether something that a group may be abandoned for has stood in its way for so long, and its status says so.
+    pub(super) fn has_been_hindered(&self, group: &VmGroup, at_least: Duration) -> bool {
+        let mut diaries = self.all();
+        let hindered = diaries.entry(group.uid().unwrap_or_default()).or_default().hindered;
+        hindered.is_some_and(|since| since.elapsed() >= at_least) && obstacle(group).is_some()
+    }
+
+    /// Whether it is known that a group which is being deleted is not deleted because of its kind.
+    pub(super) fn goes_by_itself(&self, uid: &str) -> bool {
+        self.all().get(uid).is_some_and(|diary| diary.goes_by_itself)
+    }
+
+    pub(super) fn note_alive(&self, uid: &str) {
+        self.all().entry(uid.to_owned()).or_default().was_alive = true;
+    }
+
+    /// Whether a group was seen before it was deleted.
+    pub(super) fn was_alive(&self, uid: &str) -> bool {
+        self.all().get(uid).is_some_and(|diary| diary.was_alive)
+    }
+
+    /// How long ago it was first asked what becomes of the kind of a group that is being deleted. The first time, that is now.
+    pub(super) fn since_asked_for_kind(&self, uid: &str) -> Duration {
+        self.all().entry(uid.to_owned()).or_default().asked_for_kind.get_or_insert_with(Instant::now).elapsed()
+    }
+
+    pub(super) fn note_that_it_goes_by_itself(&self, uid: &str) {
+        self.all().entry(uid.to_owned()).or_default().goes_by_itself = true;
     }
 
     /// Whether it is to be told that a group isn't given up though its annotation asks for that: once.
@@ -104,20 +156,17 @@ impl Diaries {
     }
 }
 
-/// Why the group was stalled when this was last written, if it was.
-fn stalled(group: &VmGroup) -> Option<&str> {
-    Some(&stalled_condition(group)?.reason)
+/// What stood in the group's way when this was last written, if something did.
+fn obstacle(group: &VmGroup) -> Option<&str> {
+    let is_none = |reason: &str| {
+        [Reason::Provisioning, Reason::Paused, Reason::Deleting].iter().any(|none| none.word() == reason)
+    };
+    let ready = ready(group).filter(|ready| ready.status == "False" && !is_none(&ready.reason))?;
+    Some(&ready.reason)
 }
 
-/// Whether it has been written down for so long that the group is stalled.
-pub(super) fn has_been_stalled(group: &VmGroup, at_least: Duration) -> bool {
-    let since = stalled_condition(group).map(|stalled| stalled.last_transition_time.0);
-    since.is_some_and(|since| since.checked_add(at_least).is_ok_and(|then| then <= Timestamp::now()))
-}
-
-fn stalled_condition(group: &VmGroup) -> Option<&Condition> {
-    let mut conditions = group.status.as_ref()?.conditions.iter();
-    conditions.find(|condition| condition.type_ == "Stalled" && condition.status == "True")
+fn ready(group: &VmGroup) -> Option<&Condition> {
+    group.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == "Ready")
 }
 
 /// Whether the status is about the spec as it is now.
@@ -127,9 +176,6 @@ pub(super) fn is_current(group: &VmGroup) -> bool {
 
 /// Whether the group was as declared when this was last written.
 pub(super) fn was_settled(group: &VmGroup) -> bool {
-    let Some(status) = &group.status else { return false };
-    let is_it = |condition: &&k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| {
-        condition.type_ == "Ready" && condition.status == "True" && condition.reason == Reason::AsDeclared.word()
-    };
-    is_current(group) && status.conditions.iter().find(is_it).is_some()
+    let is_so = |ready: &Condition| ready.status == "True" && ready.observed_generation == group.metadata.generation;
+    is_current(group) && ready(group).is_some_and(is_so)
 }

@@ -1,54 +1,84 @@
 //! The controller of groups. A reconcile is five verbs: dereference, validate, plan, act, report.
 
 mod act;
+mod advance;
+mod bar;
 mod decide;
 mod dereference;
 mod diary;
+mod disks;
+mod executor;
 mod finalizer;
-mod memory;
+mod foretell;
+mod keys;
+mod kind;
+mod latest;
 mod networks;
+mod objection;
+mod operation;
+mod outcome;
+mod preflight;
 mod preview;
+mod prospect;
+mod reach;
 mod record;
 mod report;
 mod source;
-mod survey;
-mod view;
-mod works;
+mod take_over;
+mod usable;
+mod usage;
 
-use std::{sync::Arc, time::Duration};
-
-use drover_api::{VmGroup, VmGroupSpec, VmGroupStatus};
-use drover_core::{
-    Counts, Plan, Trouble,
-    group::{DeletionPolicy, Desired, Folder, Observed, Timestamp},
-    home::NoVCenter,
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
 };
-use kube::{Api, Client, ResourceExt, runtime::controller::Action as Requeue};
+
+use drover_api::{VmGroup, VmGroupStatus};
+use drover_core::{
+    Trouble,
+    binding::NoVCenter,
+    group::{DeletionPolicy, Desired, Folder, Timestamp},
+};
+use kube::{Api, Client, ResourceExt, api::ObjectMeta, runtime::controller::Action as Requeue};
 use tracing::{info, warn};
-use vim25::LookupError;
 
 use crate::{
     events,
-    fleet::{Fleet, Housing, Seat},
+    fleet::{Binding, Fleet},
     guard::Unreadable,
     info::Infos,
+    leadership::Mandate,
+    log::named,
     loops::Loops,
-    shelf::backoff,
-    vcenter::Live,
+    refusal,
+    scope::Scope,
+    shared_watch::{SharedWatch, backoff},
 };
-use decide::{Next, decide};
+pub(crate) use advance::foresee;
+use advance::{Site, advance};
+use dereference::LOOK_AGAIN;
 pub(crate) use dereference::concern_defaults;
-use dereference::{LOOK_AGAIN, dereference, find_source, look_again, remember, trouble_of};
 use diary::Diaries;
+pub(crate) use disks::read_disks;
+pub(crate) use executor::{Executor, PATIENCE, serve_queue};
+pub(crate) use foretell::{Foretold, foretell};
+use kind::Fate;
+use latest::Latest;
+pub(crate) use objection::{Objection, objection};
+use outcome::{Allowed, Outcome, blind, over, stuck};
+pub(crate) use preflight::{Finding, preflight};
 pub(crate) use preview::preview;
-use record::Outcome;
+pub(crate) use prospect::Prospect;
 pub(crate) use record::is_kept_of;
+pub(crate) use report::not_allowed_in;
 pub(crate) use source::Unusable;
-pub(crate) use survey::{Finding, survey};
-pub(crate) use works::{PATIENCE, Works, serve_queue};
+pub(crate) use usable::usable;
+pub(crate) use usage::quotas;
 
 /// On a group that is being deleted and can't go on by itself: whatever is left of it in vCenter stays there.
 const ABANDON: &str = "vm.codeconnect.vmworld.com/abandon";
+/// How long to wait for a watch that doesn't know yet what another replica has written.
+const BEHIND: Duration = Duration::from_millis(100);
 /// After a write that met another, the watch brings what is there now, mostly before this.
 const CONFLICT: Duration = Duration::from_millis(500);
 /// What stands in the way for no longer than this may pass by itself, and is no reason to give anything up.
@@ -60,21 +90,34 @@ const RESYNC: Duration = Duration::from_mins(5);
 pub(crate) struct Context {
     pub kube: Client,
     pub fleet: Fleet,
-    /// The id of this Kubernetes cluster: its `kube-system` namespace's UID.
+    /// The id of this Kubernetes cluster: its `kube-system` namespace's UID, unless another is given.
     pub cluster: String,
     pub infos: Infos,
     pub loops: Loops,
+    pub scope: Scope,
+    /// All groups, once they are watched.
+    pub groups: OnceLock<SharedWatch<VmGroup>>,
     diaries: Diaries,
+    latest: Latest,
 }
 
 impl Context {
-    pub(crate) fn new(kube: Client, fleet: Fleet, cluster: String, infos: Infos, loops: Loops) -> Self {
-        Self { kube, fleet, cluster, infos, loops, diaries: Diaries::default() }
+    pub(crate) fn new(kube: Client, fleet: Fleet, cluster: String, infos: Infos, loops: Loops, scope: Scope) -> Self {
+        let (diaries, latest) = (Diaries::default(), Latest::default());
+        Self { kube, fleet, cluster, infos, loops, scope, groups: OnceLock::new(), diaries, latest }
+    }
+
+    /// Takes note of a group that the API server tells of.
+    pub(crate) fn note(&self, group: &ObjectMeta) {
+        if let (Some(uid), None) = (&group.uid, &group.deletion_timestamp) {
+            self.diaries.note_alive(uid);
+        }
     }
 
     /// Forgets the groups that are gone, whatever was to be done for them.
     pub(crate) fn retain_groups(&self, is_there: impl Fn(&str) -> bool) {
         self.diaries.retain(&is_there);
+        self.infos.retain_groups(&is_there);
         self.fleet.retain_groups(&is_there);
     }
 }
@@ -82,7 +125,7 @@ impl Context {
 /// Why a reconcile failed: the API server didn't answer as it should. It is tried again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("the API server: {0}")]
+    #[error("the API server: {}", refusal::words(.0))]
     Kube(#[from] kube::Error),
     #[error(
         "the kind VmGroup is older than this operator, and drops its record: drover crds | kubectl apply --server-side -f -"
@@ -97,101 +140,146 @@ impl Error {
     fn is_refusal(&self) -> bool {
         match self {
             Self::OldKind => true,
-            Self::Kube(kube::Error::Api(status)) => !matches!(status.code, 401 | 404 | 409 | 429 | 503 | 504),
+            // What is wrong on the server's side passes.
+            Self::Kube(kube::Error::Api(status)) => {
+                (400..500).contains(&status.code) && !matches!(status.code, 401 | 404 | 408 | 409 | 429)
+            }
             Self::Kube(_) | Self::Late(_) => false,
         }
     }
 }
 
-fn unwritten(error: &Error) -> String {
-    format!("nothing is cloned, moved or destroyed, because the group's record can't be written first: {error}")
+/// Brings one group closer to what it declares, if that is for this replica to do.
+pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
+    let Some(mandate) = context.fleet.mandate_for(&group) else {
+        context.fleet.withdraw(&group.uid().unwrap_or_default());
+        return Ok(Requeue::await_change());
+    };
+    if mandate.is_behind(&group.metadata) {
+        return Ok(Requeue::requeue(BEHIND));
+    }
+    let reconciled = mandate.during(Box::pin(reconcile_as(&mandate, group, context))).await;
+    // Where the lease was lost, whoever gains it looks at everything.
+    reconciled.unwrap_or_else(|| Ok(Requeue::await_change()))
 }
 
-/// Brings one group closer to what it declares.
-pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
+async fn reconcile_as(mandate: &Mandate, group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
     let groups: Api<VmGroup> = Api::namespaced(context.kube.clone(), &group.namespace().unwrap_or_default());
     let is_deleted = group.metadata.deletion_timestamp.is_some();
     if !finalizer::is_on(&group) {
-        let is_done = is_deleted || finalizer::put_on(&groups, &group.metadata).await?;
-        return Ok(if is_done { Requeue::await_change() } else { Requeue::requeue(CONFLICT) });
+        return Ok(after_write(is_deleted || finalizer::put_on(&groups, &group.metadata).await?));
     }
-    let desired = match Desired::of(&group) {
+    let mut desired = match Desired::of(&group) {
         Ok(desired) => desired,
         Err(invalid) => {
             context.fleet.withdraw(&group.uid().unwrap_or_default());
-            report::write(&groups, &group, report::invalid(&group, &invalid)).await?;
+            report::write(&groups, &context.latest, &group, report::invalid(&group, &invalid)).await?;
             return Ok(Requeue::await_change());
         }
     };
-    let housing = context.fleet.house(&group, &context.cluster);
-    let mut turn = match &housing {
-        Ok(Housing::Here(seat)) => advance(&Site::new(&context, seat, &group), &group, &desired).await?,
-        Ok(Housing::Settle(name)) => {
-            report::settle(&groups, &group, Some(name)).await?;
-            return Ok(Requeue::await_change());
+    let fate = if is_deleted { kind::fate(&context, &group).await? } else { Fate::Stays };
+    match &fate {
+        Fate::Ends => desired.deletion = Some(DeletionPolicy::Retain),
+        Fate::Unclear(left) => {
+            // Nothing is done before that is known, nor what was planned before.
+            context.fleet.withdraw(&desired.uid);
+            return Ok(Requeue::requeue(*left));
         }
-        Ok(Housing::Leave(seat)) => {
+        Fate::Stays | Fate::Unknown(_) => {}
+    }
+    let binding = context.fleet.bind(&group, &context.cluster);
+    let mut outcome = match &binding {
+        _ if let Fate::Unknown(why) = &fate => stuck(unknown_fate(why), LOOK_AGAIN),
+        Ok(Binding::Here(bound) | Binding::Leave(bound)) if fate == Fate::Ends => {
+            let outcome = advance(&Site::new(&context, bound, &group, mandate), &group, &desired).await?;
+            // Clones that are on their way are waited for, where they can be seen.
+            if outcome.trouble == Trouble::None { outcome } else { over() }
+        }
+        // Its VCenter may be gone with the kind of that. Nothing is to be done there.
+        _ if fate == Fate::Ends => over(),
+        Ok(Binding::Here(bound)) => advance(&Site::new(&context, bound, &group, mandate), &group, &desired).await?,
+        Ok(Binding::Settle(name)) => {
+            return Ok(after_write(report::settle(&groups, &context.latest, &group, Some(name)).await?));
+        }
+        Ok(Binding::Leave(bound)) => {
             let leaving = Desired { deletion: Some(DeletionPolicy::Delete), ..desired.clone() };
-            let turn = advance(&Site::new(&context, seat, &group), &group, &leaving).await?;
-            if turn.is_over() {
-                seat.live.retain_groups(|uid| uid != desired.uid);
-                report::settle(&groups, &group, None).await?;
-                return Ok(Requeue::await_change());
+            let outcome = advance(&Site::new(&context, bound, &group, mandate), &group, &leaving).await?;
+            if outcome.is_over() {
+                bound.live.retain_groups(|uid| uid != desired.uid);
+                return Ok(after_write(report::settle(&groups, &context.latest, &group, None).await?));
             }
-            turn
+            outcome
         }
         // It was never at home anywhere, so nothing is left of it.
         Err(_) if desired.deletion.is_some() && was_nowhere(&group) => over(),
         Err(NoVCenter::NamespaceNotRead(_)) if context.fleet.is_new() || is_new(&group) => blind(),
         Err(none) => stuck(homeless(none), RESYNC),
     };
-    if turn.observed.is_none() {
+    context.fleet.metrics.planned(outcome.outcome());
+    if outcome.observed.is_none() {
         // Nothing was planned, so nothing that was planned before is to be done.
         context.fleet.withdraw(&desired.uid);
     }
-    if let (Ok(Housing::Here(seat)), None, false) = (&housing, &turn.observed, turn.is_blind) {
+    if let (Ok(Binding::Here(bound)), None, false) = (&binding, &outcome.observed, outcome.is_blind) {
         // What of it was missing is so for its vCenter too, until it is shown.
-        seat.live.judge();
+        bound.live.judge();
     }
-    if turn.is_blind {
-        return Ok(Requeue::requeue(turn.wake));
+    if outcome.is_blind {
+        return Ok(Requeue::requeue(outcome.wake));
     }
-    if desired.deletion.is_some() && turn.is_over() {
-        if turn.observed.as_ref().is_some_and(|observed| observed.folder == Folder::OccupiedUnseen) {
-            report::folder_kept(&context.kube, &group);
-        }
+    if desired.deletion.is_some() && outcome.is_over() {
+        tell_what_stays(&context, &group, &outcome, &fate);
         return let_go(&context, &groups, &group).await;
     }
     let is_abandoned = is_deleted && is_abandoned(&group);
     if is_deleted && !is_abandoned {
-        turn.trouble = with_way_out(turn.trouble);
+        outcome.trouble = with_way_out(outcome.trouble);
     }
-    let page = context.diaries.page(&desired, &group, &mut turn);
+    let page = context.diaries.page(&desired, &group, &mut outcome, mandate.epoch());
     events::tell(&context.kube, &*group, &page.news);
-    if is_abandoned && turn.trouble == Trouble::None {
+    if let Ok(Binding::Here(bound)) = &binding {
+        context.fleet.metrics.drifted(&bound.live.name, &page.drift);
+    }
+    if is_abandoned && !outcome.trouble.lets_abandon() {
         if context.diaries.is_first_refusal(&desired.uid) {
-            report::not_abandoned(&context.kube, &group);
+            report::not_abandoned(&context.kube, &group, page.verdict.obstacle.as_ref());
         }
-    } else if is_abandoned && diary::has_been_stalled(&group, PASSING) {
+    } else if is_abandoned && context.diaries.has_been_hindered(&group, PASSING) {
         // It can't go on by itself, and has said why for a while.
         report::abandoned(&context.kube, &group, &page.verdict.message);
         return let_go(&context, &groups, &group).await;
     } else if is_abandoned {
-        turn.wake = turn.wake.min(PASSING);
+        outcome.wake = outcome.wake.min(PASSING);
     }
-    let status = report::status(&group, &desired, &turn, &page.verdict);
+    let status = report::status(&group, &desired, &outcome, &page.verdict);
     if let Some(wait) = context.diaries.wait_to_write(&group, &status) {
-        return Ok(Requeue::requeue(wait.min(turn.wake)));
+        return Ok(Requeue::requeue(wait.min(outcome.wake)));
     }
-    report::write(&groups, &group, status).await?;
-    if let Ok(Housing::Here(seat) | Housing::Leave(seat)) = &housing {
-        match record::keep(&groups, &group, &seat.live, &desired.uid).await {
-            // That is said, and nothing is begun meanwhile.
-            Err(error) if error.is_refusal() && turn.observed.is_none() => {}
-            kept => drop(kept?),
-        }
+    report::write(&groups, &context.latest, &group, status).await?;
+    keys::tell_kept(&context.kube, &group);
+    report::tell_refusal(&context.kube, &group, &outcome);
+    if let Ok(Binding::Here(bound) | Binding::Leave(bound)) = &binding {
+        let kept = record::keep(&groups, &context.latest, &group, &bound.live, &desired.uid).await;
+        // That it is refused is said, and nothing is begun meanwhile.
+        let is_said = |error: &Error| error.is_refusal() && outcome.observed.is_none();
+        kept.map(drop).or_else(|error| if is_said(&error) { Ok(()) } else { Err(error) })?;
     }
-    Ok(Requeue::requeue(turn.wake))
+    Ok(Requeue::requeue(outcome.wake))
+}
+
+/// Tells what is left in vCenter of a group that goes.
+fn tell_what_stays(context: &Context, group: &VmGroup, outcome: &Outcome, fate: &Fate) {
+    if outcome.observed.as_ref().is_some_and(|observed| observed.folder == Folder::OccupiedUnseen) {
+        report::folder_kept(&context.kube, group);
+    }
+    if *fate == Fate::Ends {
+        report::vms_kept(&context.kube, group);
+    }
+}
+
+/// What follows a write, which was done or has met another.
+fn after_write(is_done: bool) -> Requeue {
+    if is_done { Requeue::await_change() } else { Requeue::requeue(CONFLICT) }
 }
 
 /// Lets a group go that is being deleted: nothing is left to be done for it, or nothing is to be done any more.
@@ -199,7 +287,7 @@ async fn let_go(context: &Context, groups: &Api<VmGroup>, group: &VmGroup) -> Re
     if !finalizer::take_off(groups, &group.metadata).await? {
         return Ok(Requeue::requeue(CONFLICT));
     }
-    info!(namespace = group.namespace(), group = %group.name_any(), "the group's end is reached");
+    info!(vmgroup = %named(group), "VmGroup deleted");
     let gone = group.uid().unwrap_or_default();
     context.retain_groups(|uid| uid != gone);
     Ok(Requeue::await_change())
@@ -210,15 +298,20 @@ pub(crate) fn cant_be_read(context: &Arc<Context>, group: &Unreadable) {
     context.fleet.withdraw(group.metadata.uid.as_deref().unwrap_or_default());
     let is_given_up =
         group.metadata.annotations.as_ref().and_then(|all| all.get(ABANDON)).is_some_and(|it| it == "true");
-    if is_given_up && group.metadata.deletion_timestamp.is_some() {
+    let general = context.fleet.general_mandate();
+    if let Some(mandate) = general.filter(|_| is_given_up && group.metadata.deletion_timestamp.is_some()) {
         let (context, metadata) = (Arc::clone(context), group.metadata.clone());
         tokio::spawn(async move {
             let groups = Api::namespaced(context.kube.clone(), metadata.namespace.as_deref().unwrap_or_default());
             for pause in backoff() {
-                match finalizer::take_off(&groups, &metadata).await {
-                    // It has changed, and is told of anew.
-                    Ok(_) => return,
-                    Err(error) => warn!(group = metadata.name, %error, "the group can't be let go"),
+                match mandate.during(finalizer::take_off(&groups, &metadata)).await {
+                    // It has changed, and is told of anew; or it is another replica's to let go.
+                    Some(Ok(_)) | None => return,
+                    Some(Err(error)) => {
+                        let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+                        let vmgroup = format!("{}/{}", namespace.unwrap_or_default(), name.unwrap_or_default());
+                        warn!(%vmgroup, %error, "Finalizer not removed");
+                    }
                 }
                 tokio::time::sleep(pause).await;
             }
@@ -230,6 +323,12 @@ pub(crate) fn cant_be_read(context: &Arc<Context>, group: &Unreadable) {
 fn is_new(group: &VmGroup) -> bool {
     let made = group.metadata.creation_timestamp.as_ref();
     made.is_some_and(|made| Timestamp::now().duration_since(made.0).as_secs() < 5)
+}
+
+fn unknown_fate(why: &str) -> Trouble {
+    Trouble::FateUnknown(format!(
+        "nothing is destroyed, because nobody knows whether the kind VmGroup is being deleted: {why}"
+    ))
 }
 
 /// The user gives up what is in vCenter: its machines stay, and nobody looks after them.
@@ -254,152 +353,38 @@ fn with_way_out(trouble: Trouble) -> Trouble {
     match trouble {
         Trouble::VCenterAway(why) => Trouble::VCenterAway(add(why)),
         Trouble::NoVCenter(why) => Trouble::NoVCenter(add(why)),
-        Trouble::NotFound(why) => Trouble::NotFound(add(why)),
-        Trouble::Invalid(why) => Trouble::Invalid(add(why)),
+        Trouble::FateUnknown(why) => Trouble::FateUnknown(add(why)),
+        Trouble::Passing(trouble) => Trouble::Passing(Box::new(with_way_out(*trouble))),
         other => other,
     }
 }
 
 fn homeless(none: &NoVCenter) -> Trouble {
     match none {
-        NoVCenter::Unusable { .. } => Trouble::VCenterAway(none.to_string()),
+        NoVCenter::Unusable(_) | NoVCenter::Unreadable => Trouble::VCenterAway(none.to_string()),
         NoVCenter::Moved { .. } => Trouble::Invalid(none.to_string()),
         _ => Trouble::NoVCenter(none.to_string()),
     }
 }
 
-/// What a reconcile came to.
-struct Turn {
-    plan: Plan,
-    /// The group as it is, where that could be seen.
-    observed: Option<Observed>,
-    trouble: Trouble,
-    /// When to come back, if nothing changes before.
-    wake: Duration,
-    /// What keeps everything from being made or destroyed, if something does.
-    incident: Option<String>,
-    /// Whether nothing can be said of the group at this moment.
-    is_blind: bool,
-    /// What tells the vCenter from others that the group was seen in.
-    instance: Option<String>,
-}
-
-impl Turn {
-    /// Whether a group that goes has gone.
-    fn is_over(&self) -> bool {
-        self.plan.settled && self.trouble == Trouble::None
-    }
-}
-
-/// Nothing can be done, or even seen, now.
-fn stuck(trouble: Trouble, wake: Duration) -> Turn {
-    Turn { plan: nothing(), observed: None, trouble, wake, incident: None, is_blind: false, instance: None }
-}
-
-/// vCenter is being read anew, which takes a moment: there is nothing to do or to say until it has been.
-fn blind() -> Turn {
-    Turn { is_blind: true, ..stuck(Trouble::None, Duration::from_secs(1)) }
-}
-
-/// Nothing is left to be done for a group that is being deleted.
-fn over() -> Turn {
-    Turn { plan: Plan { settled: true, ..nothing() }, ..stuck(Trouble::None, RESYNC) }
-}
-
-/// Where a group is at home, and what it declares there.
-struct Site<'a> {
-    context: &'a Context,
-    live: &'a Arc<Live>,
-    /// With what it leaves open as its vCenter says.
-    spec: VmGroupSpec,
-}
-
-impl<'a> Site<'a> {
-    fn new(context: &'a Context, seat: &'a Seat, group: &VmGroup) -> Self {
-        Self { context, live: &seat.live, spec: source::with_defaults(&group.spec, &seat.defaults) }
-    }
-
-    /// Whether the group has machines here, as far as anybody knows: by its record, or by what vCenter shows.
-    fn has_members(&self, group: &VmGroup) -> bool {
-        // One that an earlier version made has no record yet.
-        let status = group.status.as_ref();
-        let was_said = status.is_some_and(|status| status.record.is_none() && status.current_replicas.unwrap_or(0) > 0);
-        record::is_kept_of(group)
-            || was_said
-            || self.live.mirror().has_members(group.metadata.uid.as_deref().unwrap_or_default(), &self.context.cluster)
-    }
-}
-
-/// Plans, and orders what the plan says, once all that it needs is known and all that it begins is written down.
-async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<Turn, Error> {
-    if let Some(away) = site.live.away() {
-        return Ok(stuck(Trouble::VCenterAway(away.sentence()), RESYNC));
-    }
-    if !site.live.is_in_sight() {
-        return Ok(blind());
-    }
-    let instance = site.live.about().and_then(|about| about.instance_uuid);
-    let was = group.status.as_ref().and_then(|status| status.vcenter_instance.clone());
-    if let (Some(was), Some(is)) = (&was, &instance)
-        && !was.eq_ignore_ascii_case(is)
-    {
-        let why = format!(
-            "{} is another vCenter ({is}) than the group's VMs are in ({was}): set its address back; to give the group up with all \
-             that is left of it there, delete it and annotate it with {ABANDON}=true",
-            site.live.client.endpoint()
-        );
-        return Ok(stuck(Trouble::VCenterAway(why), RESYNC));
-    }
-    let mut found = match dereference(site, desired).await {
-        Ok(found) => found,
-        // Without its place and without machines, a group that is being deleted has nothing left to wait for.
-        Err(Unusable::Lookup(_, LookupError::NotFound { .. }))
-            if desired.deletion.is_some() && !site.has_members(group) =>
-        {
-            return Ok(over());
-        }
-        // What stays as it is need not be found.
-        Err(Unusable::Lookup(_, LookupError::NotFound { .. })) if desired.deletion == Some(DeletionPolicy::Retain) => {
-            return Ok(over());
-        }
-        Err(unusable) => return Ok(stuck(trouble_of(&unusable), look_again(site, group, &unusable))),
-    };
-    let groups: Api<VmGroup> = Api::namespaced(site.context.kube.clone(), &desired.namespace);
-    let mut sought = None;
-    loop {
-        match decide(site, group, desired, &found, sought.is_some()) {
-            Next::Find => {
-                sought = Some(find_source(site, group, &mut found).await);
-                remember(site, desired, &found);
-            }
-            Next::Write => match record::keep(&groups, group, site.live, &desired.uid).await {
-                Ok(Outcome::Kept) => {}
-                Ok(Outcome::Overtaken) => return Ok(blind()),
-                Err(error) if error.is_refusal() => return Ok(stuck(Trouble::Invalid(unwritten(&error)), LOOK_AGAIN)),
-                Err(error) => return Err(error),
-            },
-            Next::Stuck(trouble) => return Ok(stuck(trouble, RESYNC)),
-            Next::Ordered(mut turn) => {
-                turn.instance = instance;
-                if let Some(Err(unusable)) = sought {
-                    turn.trouble = trouble_of(&unusable);
-                    turn.wake = turn.wake.min(look_again(site, group, &unusable));
-                }
-                site.live.turn_queue();
-                return Ok(*turn);
-            }
-        }
-    }
-}
-
-/// A plan for when vCenter can't be looked at.
-fn nothing() -> Plan {
-    Plan { actions: Vec::new(), counts: Counts::default(), settled: false, wake: None, given_up: Vec::new() }
-}
-
 /// What is done when a reconcile fails: the API server is asked again in a while.
 #[allow(clippy::needless_pass_by_value, reason = "kube hands it over so")]
 pub(crate) fn on_error(group: Arc<VmGroup>, error: &Error, _: Arc<Context>) -> Requeue {
-    warn!(namespace = group.namespace(), group = %group.name_any(), %error, "a reconcile failed");
+    warn!(vmgroup = %named(&*group), %error, "Reconcile failed");
     Requeue::requeue(Duration::from_secs(5))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn what_the_api_server_refuses_is_told_from_what_goes_wrong_there() {
+        let is_refusal =
+            |code: u16| Error::Kube(kube::Error::Api(Box::new(Status { code, ..Status::default() }))).is_refusal();
+        assert!([400, 403, 413, 422].into_iter().all(is_refusal));
+        assert!(![401, 404, 408, 409, 429, 500, 502, 503, 504].into_iter().any(is_refusal));
+    }
 }

@@ -2,7 +2,7 @@
 
 use drover_api::VmGroupSpec;
 use vim25::{
-    Client, Inventory, ManagedObject, ManagedObjectReference,
+    Client, ManagedObject,
     enums::VirtualDeviceConfigSpecOperation,
     props::{distributed_virtual_portgroup as port_group, distributed_virtual_switch, opaque_network, virtual_machine},
     refs::{DistributedVirtualPortgroupRef, NetworkRef, OpaqueNetworkRef, VirtualMachineRef},
@@ -13,17 +13,26 @@ use vim25::{
     },
 };
 
-use super::source::Unusable;
+use super::{
+    reach::Choice,
+    source::{Base, Unusable},
+};
+use crate::vcenter::VCenterHandle;
 
 /// The networks that a group names.
 pub(super) async fn named(
-    inventory: &Inventory,
-    below: Option<&ManagedObjectReference>,
+    live: &VCenterHandle,
+    base: &Base,
+    choice: Option<&Choice>,
     spec: &VmGroupSpec,
 ) -> Result<Vec<NetworkRef>, Unusable> {
+    if let Some(choice) = choice {
+        return Ok(choice.networks.clone());
+    }
+    let below = Some(base.datacenter.reference());
     let mut networks = Vec::new();
     for name in &spec.networks {
-        networks.push(inventory.find(below, name).await.map_err(|error| Unusable::Lookup("networks", error))?);
+        networks.push(live.inventory.find(below, name).await.map_err(|error| Unusable::Lookup("networks", error))?);
     }
     Ok(networks)
 }

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drover_api::{
     VmGroupSpec,
+    vcenter::Reach,
     vmgroup::{CloneMode, Placement, Text},
 };
 use drover_core::{
-    group::Timestamp,
+    group::{Power, Timestamp},
     names::Slot,
     placement::{Candidate, NoHost, Obstacle, place},
+    tenancy::cloud_init::secret_obstacle,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -23,19 +25,23 @@ use vim25::{
     types::{ObjectSpec, PropertyFilterSpec, PropertySpec, VirtualDeviceConfigSpec},
 };
 
-use super::networks;
-use crate::vcenter::{
-    Live,
-    host::Host,
-    mirror::Mirror,
-    rights::{Concern, Concerns, Part, Whose},
+use super::{networks, reach::Choice};
+use crate::{
+    refusal::words,
+    vcenter::{
+        VCenterHandle,
+        host::Host,
+        machine::{disks_mib, power_of},
+        mirror::Mirror,
+        privileges::{Concern, Concerns, Part, Whose},
+    },
 };
 
 /// The folder that the seed operator's users make for it.
 const DEFAULT_FOLDER: &str = "vm-operator";
 
 /// Where the group's folder is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     pub datacenter: DatacenterRef,
     pub folder: FolderRef,
@@ -47,10 +53,14 @@ pub(crate) struct Found {
     pub base: Base,
     /// The template, if there is one: clones of it may be on their way.
     pub template: Option<VirtualMachineRef>,
+    /// What the group means by what it names, where that is restricted.
+    pub choice: Option<Choice>,
     /// What a clone needs of vCenter, once one is needed.
     pub source: Option<Source>,
     /// What guests are told, as of now. What is in a Secret is read for each plan that clones, and never kept.
     pub cloud_init: Option<CloudInit>,
+    /// Whether the group may use what it names, where that is restricted, or why not.
+    pub reach: Option<Result<(), String>>,
 }
 
 /// What the group's machines are made from.
@@ -67,6 +77,8 @@ pub(crate) struct Source {
     pub cards: Vec<VirtualDeviceConfigSpec>,
     /// The networks that the group names.
     pub networks: Vec<NetworkRef>,
+    /// What was chosen of all this, where the group may not use everything.
+    pub choice: Option<Choice>,
 }
 
 /// What is cloned.
@@ -74,7 +86,11 @@ pub(crate) struct Source {
 pub(crate) struct Make {
     /// Whether it is a template, and not a plain VM.
     pub is_template: bool,
+    /// Its power state when it was looked for.
+    pub power: Power,
     pub cores_per_socket: u32,
+    /// Capacity of its disks, in MiB.
+    pub storage_mib: u64,
 }
 
 /// Which hosts machines can be put on.
@@ -105,18 +121,36 @@ pub(crate) struct CloudInit {
     pub metadata: Option<Hidden>,
 }
 
+impl Found {
+    /// What is known of a group whose folder is here, and of which nothing else was looked for.
+    pub(super) fn at(base: Base, spec: &VmGroupSpec) -> Self {
+        let cloud_init = CloudInit::inline(spec);
+        Self { base, template: None, choice: None, source: None, cloud_init, reach: None }
+    }
+
+    /// What VMs are cloned from, as far as it is known.
+    pub(super) fn template(&self) -> Option<&VirtualMachineRef> {
+        self.source.as_ref().map(|source| &source.template).or(self.template.as_ref())
+    }
+
+    /// Whether it names something that it may not use. Nothing tells when that changes in vCenter.
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self.reach, Some(Err(_)))
+    }
+}
+
 impl Base {
     /// Notes where rights are needed.
-    pub(crate) fn concern(&self, live: &Live, whose: &Whose, placement: &Placement) {
+    pub(crate) fn concern(&self, live: &VCenterHandle, whose: &Whose, placement: &Placement) {
         let folder = Concern { part: Part::Folder, name: folder_name(placement).to_owned() };
         let used = [(self.folder.reference().clone(), folder)].into();
-        live.rights().concern(whose, |concern| concern.part == Part::Folder, used);
+        live.privileges().concern(whose, |concern| concern.part == Part::Folder, used);
     }
 }
 
 impl Source {
     /// Notes where rights are needed.
-    pub(crate) fn concern(&self, live: &Live, whose: &Whose, spec: &VmGroupSpec) {
+    pub(crate) fn concern(&self, live: &VCenterHandle, whose: &Whose, spec: &VmGroupSpec) {
         let used = |object: &ManagedObjectReference, part, name: &str| {
             (object.clone(), Concern { part, name: name.to_owned() })
         };
@@ -129,7 +163,7 @@ impl Source {
         all.extend(datastores.map(|(datastore, name)| used(datastore.reference(), Part::Datastore, name)));
         let networks = self.networks.iter().zip(&spec.networks);
         all.extend(networks.map(|(network, name)| used(network.reference(), Part::Network, name)));
-        live.rights().concern(whose, |concern| concern.part != Part::Folder, all);
+        live.privileges().concern(whose, |concern| concern.part != Part::Folder, all);
     }
 }
 
@@ -140,7 +174,7 @@ fn pool_name(spec: &VmGroupSpec) -> &str {
 }
 
 /// Forgets where rights were needed for what a spec names no more. What it still names is noted anew when it is looked for.
-pub(super) fn forget_unnamed(live: &Live, whose: &Whose, spec: &VmGroupSpec) {
+pub(super) fn forget_unnamed(live: &VCenterHandle, whose: &Whose, spec: &VmGroupSpec) {
     let placement = &spec.placement;
     let named = [folder_name(placement), pool_name(spec), &spec.template];
     let named: BTreeSet<_> = named
@@ -148,7 +182,7 @@ pub(super) fn forget_unnamed(live: &Live, whose: &Whose, spec: &VmGroupSpec) {
         .chain(placement.datastore.as_deref())
         .chain(spec.networks.iter().map(String::as_str))
         .collect();
-    live.rights().concern(whose, |concern| !named.contains(concern.name.as_str()), Concerns::new());
+    live.privileges().concern(whose, |concern| !named.contains(concern.name.as_str()), Concerns::new());
 }
 
 impl Hosts {
@@ -214,8 +248,14 @@ pub(crate) enum Unusable {
     Lookup(&'static str, LookupError),
     #[error("spec.{0}: {1}")]
     Field(&'static str, String),
+    /// Something is there that the group may not use.
+    #[error("{0}")]
+    NotAllowed(String),
     #[error("spec.placement: {0}")]
     NoHost(#[from] NoHost),
+    /// Whose VMs the group has.
+    #[error("{0}")]
+    Unclear(String),
 }
 
 /// What a group declares, with what it leaves open as its vCenter says.
@@ -240,22 +280,23 @@ pub(super) fn folder_name(placement: &Placement) -> &str {
 
 /// All that clones need of vCenter.
 pub(super) async fn source(
-    live: &Live,
+    live: &VCenterHandle,
     base: &Base,
     template: Option<VirtualMachineRef>,
+    choice: Option<&Choice>,
     spec: &VmGroupSpec,
 ) -> Result<Source, Unusable> {
-    let below = Some(base.datacenter.reference());
-    let (client, inventory) = (&live.client, &live.inventory);
-    let template = match template {
+    let client = &live.client;
+    let template = match choice.map(|choice| choice.template.clone()).or(template) {
         Some(template) => template,
         None => find_template(live, base, &spec.template).await?,
     };
-    let datastore = datastore(inventory, base, spec).await?;
-    let pool = pool(client, inventory, base, spec).await?;
-    let networks = networks::named(inventory, below, spec).await?;
+    let datastore = datastore(live, base, choice, spec).await?;
+    let pool = pool(live, base, choice, spec).await?;
+    let networks = networks::named(live, base, choice, spec).await?;
     Ok(Source {
-        hosts: hosts(live, below, &pool, spec).await?,
+        hosts: hosts(live, base, &pool, choice, spec).await?,
+        choice: choice.cloned(),
         pool,
         make: make(client, &template).await?,
         snapshot: snapshot(client, &template, spec).await?,
@@ -268,22 +309,30 @@ pub(super) async fn source(
 
 async fn make(client: &Client, template: &VirtualMachineRef) -> Result<Make, Unusable> {
     let failed = |error: vim25::Error| Unusable::Lookup("template", error.into());
-    let (is_template, cores) =
-        (virtual_machine::CONFIG_TEMPLATE, virtual_machine::CONFIG_HARDWARE_NUM_CORES_PER_SOCKET);
+    let (is_template, power) = (virtual_machine::CONFIG_TEMPLATE, virtual_machine::RUNTIME_POWER_STATE);
+    let cores = virtual_machine::CONFIG_HARDWARE_NUM_CORES_PER_SOCKET;
+    let devices = virtual_machine::CONFIG_HARDWARE_DEVICE;
     let object = ObjectSpec { obj: template.reference().clone(), ..ObjectSpec::default() };
     let spec = PropertyFilterSpec {
-        prop_set: vec![PropertySpec::of(&[&is_template, &cores])],
+        prop_set: vec![PropertySpec::of(&[&is_template, &power, &cores, &devices])],
         object_set: vec![object],
         report_missing_objects_in_results: None,
     };
     let mut found = client.retrieve(vec![spec]).await.map_err(failed)?.pop().unwrap_or_default();
     let is_template = found.take(is_template).map_err(|error| failed(error.into()))?.unwrap_or(false);
+    let power = power_of(found.take(power).map_err(|error| failed(error.into()))?.as_ref());
     let cores = found.take(cores).map_err(|error| failed(error.into()))?.unwrap_or(0);
-    Ok(Make { is_template, cores_per_socket: u32::try_from(cores).unwrap_or(0) })
+    let devices = found.take(devices).map_err(|error| failed(error.into()))?.unwrap_or_default();
+    let storage_mib = disks_mib(&devices);
+    Ok(Make { is_template, power, cores_per_socket: u32::try_from(cores).unwrap_or(0), storage_mib })
 }
 
 /// The template that a group names.
-pub(super) async fn find_template(live: &Live, base: &Base, name: &str) -> Result<VirtualMachineRef, Unusable> {
+pub(super) async fn find_template(
+    live: &VCenterHandle,
+    base: &Base,
+    name: &str,
+) -> Result<VirtualMachineRef, Unusable> {
     if let Some(moref) = name.strip_prefix("moref:") {
         let template = VirtualMachineRef::new(moref);
         let is_there = live.mirror().machines.contains_key(template.reference());
@@ -295,21 +344,29 @@ pub(super) async fn find_template(live: &Live, base: &Base, name: &str) -> Resul
 }
 
 pub(super) async fn datastore(
-    inventory: &Inventory,
+    live: &VCenterHandle,
     base: &Base,
+    choice: Option<&Choice>,
     spec: &VmGroupSpec,
 ) -> Result<Option<DatastoreRef>, Unusable> {
+    if let Some(choice) = choice {
+        return Ok(choice.datastore.clone());
+    }
     let Some(name) = &spec.placement.datastore else { return Ok(None) };
-    let found = inventory.find(Some(base.datacenter.reference()), name).await;
+    let found = live.inventory.find(Some(base.datacenter.reference()), name).await;
     found.map(Some).map_err(|error| Unusable::Lookup("placement.datastore", error))
 }
 
 pub(super) async fn pool(
-    client: &Client,
-    inventory: &Inventory,
+    live: &VCenterHandle,
     base: &Base,
+    choice: Option<&Choice>,
     spec: &VmGroupSpec,
 ) -> Result<ResourcePoolRef, Unusable> {
+    if let Some(choice) = choice {
+        return Ok(choice.pool.clone());
+    }
+    let (client, inventory) = (&live.client, &live.inventory);
     let below = Some(base.datacenter.reference());
     let placement = &spec.placement;
     if let Some(name) = &placement.resource_pool {
@@ -330,16 +387,26 @@ pub(super) async fn pool(
 
 /// Which hosts machines can be put on. How they are is read when they are needed.
 pub(super) async fn hosts(
-    live: &Live,
-    below: Option<&ManagedObjectReference>,
+    live: &VCenterHandle,
+    base: &Base,
     pool: &ResourcePoolRef,
+    choice: Option<&Choice>,
     spec: &VmGroupSpec,
 ) -> Result<Hosts, Unusable> {
     let mut named = Vec::new();
     // One that is named twice is looked for once.
     for name in spec.placement.hosts.iter().collect::<BTreeSet<_>>() {
-        let host = live.inventory.find(below, name).await;
-        named.push((host.map_err(|error| Unusable::Lookup("placement.hosts", error))?, name.clone()));
+        let host = if choice.is_some() {
+            // Which hosts there are elsewhere is not for its namespace to know.
+            let host = live.mirror().host_called(&base.datacenter, pool, name);
+            host.ok_or_else(|| {
+                Unusable::Field("placement.hosts", format!("there is no host {name:?} for its resource pool"))
+            })
+        } else {
+            let host = live.inventory.find(Some(base.datacenter.reference()), name).await;
+            host.map_err(|error| Unusable::Lookup("placement.hosts", error))
+        };
+        named.push((host?, name.clone()));
     }
     if !named.is_empty() {
         return Ok(Hosts::Named(named));
@@ -396,23 +463,29 @@ impl CloudInit {
 }
 
 /// What a group's guests are told now.
-pub(super) async fn cloud_init(secrets: Option<&Api<Secret>>, spec: &VmGroupSpec) -> Result<CloudInit, Unusable> {
+pub(super) async fn cloud_init(
+    secrets: Option<&Api<Secret>>,
+    spec: &VmGroupSpec,
+    reach: Reach,
+) -> Result<CloudInit, Unusable> {
     let Some(cloud_init) = &spec.guest.cloud_init else { return Ok(CloudInit::default()) };
-    let user_data = text(secrets, cloud_init.user_data.as_ref()).await?;
-    Ok(CloudInit { user_data, metadata: text(secrets, cloud_init.metadata.as_ref()).await? })
+    let user_data = text(secrets, cloud_init.user_data.as_ref(), reach).await?;
+    Ok(CloudInit { user_data, metadata: text(secrets, cloud_init.metadata.as_ref(), reach).await? })
 }
 
-async fn text(secrets: Option<&Api<Secret>>, text: Option<&Text>) -> Result<Option<Hidden>, Unusable> {
+async fn text(secrets: Option<&Api<Secret>>, text: Option<&Text>, reach: Reach) -> Result<Option<Hidden>, Unusable> {
     let Some(text) = text else { return Ok(None) };
     let Some(reference) = &text.secret_key_ref else { return Ok(text.inline.clone().map(Hidden::new)) };
     let unusable = |why: String| Unusable::Field("guest.cloudInit", why);
     let Some(secrets) = secrets else {
         return Err(unusable(format!("the Secret {} can't be read without a cluster", reference.name)));
     };
-    let secret = secrets
-        .get(&reference.name)
-        .await
-        .map_err(|error| unusable(format!("the Secret {}: {error}", reference.name)))?;
+    let secret = secrets.get_opt(&reference.name).await;
+    let secret = secret.map_err(|error| unusable(format!("the Secret {}: {}", reference.name, words(&error))))?;
+    let secret = secret.ok_or_else(|| unusable(format!("the Secret {} isn't there", reference.name)))?;
+    if let Some(obstacle) = secret_obstacle(&reference.name, &secret, reach) {
+        return Err(Unusable::NotAllowed(format!("spec.guest.cloudInit: {obstacle}")));
+    }
     let bytes = secret.data.and_then(|mut data| data.remove(&reference.key));
     let bytes = bytes.ok_or_else(|| unusable(format!("the Secret {} has no key {}", reference.name, reference.key)))?;
     let text =

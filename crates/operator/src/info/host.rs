@@ -2,32 +2,44 @@
 
 use std::sync::Arc;
 
-use drover_api::{HostInfo, HostInfoStatus};
+use drover_api::{HostInfo, HostInfoStatus, Unknown};
 use drover_core::{group::Timestamp, reasons::Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::controller::Action as Requeue;
 use vim25::ManagedObjectReference;
 
-use super::report::{self, Judgement, Sight, Whole};
+use super::{
+    report::{self, Judgement, Sight, Whole},
+    visible::Visible,
+};
 use crate::{
     group::Context,
-    shelf::Error,
+    shared_watch::Error,
     vcenter::{host::Host, mirror::Mirror},
 };
 
 /// Shows a host as it is.
 pub(super) async fn reconcile(info: Arc<HostInfo>, context: Arc<Context>) -> Result<Requeue, Error> {
-    let view = report::look(&context, &*info, info.spec.vcenter.as_deref(), |mirror| see(mirror, &info.spec.hostname));
-    report::show(&context, &*info, info.status.as_ref(), view, Timestamp::now()).await
+    let namespace = info.metadata.namespace.as_deref().unwrap_or_default();
+    let Some(mandate) = context.fleet.mandate_for_info(namespace, info.spec.vcenter.as_deref()) else {
+        return Ok(Requeue::await_change());
+    };
+    let view = report::look(&context, &*info, info.spec.vcenter.as_deref(), |mirror, bound| {
+        see(&Visible::of(mirror, bound, &context.cluster), &info.spec.hostname)
+    });
+    let shown = mandate.during(Box::pin(report::show(&context, &*info, info.status.as_ref(), view, Timestamp::now())));
+    shown.await.unwrap_or_else(|| Ok(Requeue::await_change()))
 }
 
-/// What the mirror shows of the host that is called so.
-fn see(mirror: &Mirror, name: &str) -> Sight<HostInfoStatus> {
-    let found = mirror.hosts_called(name);
+/// What can be seen of the host that is called so.
+fn see(visible: &Visible<'_>, name: &str) -> Sight<HostInfoStatus> {
+    let mirror = visible.mirror;
+    let mut found = mirror.hosts_called(name);
+    found.retain(|host| visible.has_host(host));
     match found[..] {
         [] => Sight::Unclear {
             reason: Reason::NotFound,
-            message: format!("spec.hostname: there is no host {name:?} in vCenter"),
+            message: format!("spec.hostname: there is no host {name:?} {}", visible.place()),
         },
         [reference] => match mirror.hosts.get(reference) {
             Some(host) => Sight::Here {
@@ -82,6 +94,7 @@ fn status(mirror: &Mirror, reference: &ManagedObjectReference, host: &Host) -> H
         moref: Some(reference.value().to_owned()),
         observed_generation: None,
         conditions: Vec::new(),
+        unknown: Unknown::default(),
     }
 }
 
@@ -95,7 +108,7 @@ fn figures(host: &Host) -> Vec<Whole> {
 
 fn health(host: &Host) -> Judgement {
     let is = |state: &Option<String>, word: &str| state.as_deref() == Some(word);
-    let unwell = |message: String| Judgement::new(false, Reason::Unwell, message);
+    let unwell = |message: String| Judgement::new(false, Reason::Unhealthy, message);
     match (&host.connection, &host.power) {
         (Some(state), _) if state != "connected" => unwell(format!("vCenter says that it is {state}")),
         (_, Some(power)) if power != "poweredOn" => unwell(format!("its power state is {power}")),
@@ -106,9 +119,9 @@ fn health(host: &Host) -> Judgement {
             Judgement::new(true, Reason::InMaintenance, "it is in maintenance mode")
         }
         _ if is(&host.health, "yellow") => {
-            Judgement::new(true, Reason::Warned, "vCenter's overall status of it is yellow: see its alarms there")
+            Judgement::new(true, Reason::Warning, "vCenter's overall status of it is yellow: see its alarms there")
         }
-        _ => Judgement::new(true, Reason::Well, ""),
+        _ => Judgement::new(true, Reason::Healthy, ""),
     }
 }
 
@@ -144,18 +157,18 @@ mod tests {
 
     #[test]
     fn the_seeds_figures_are_cores_times_speed_less_use() {
-        let Sight::Here { status, health, .. } = see(&mirror(&[("host-1", host())]), "ESXi-1") else {
+        let Sight::Here { status, health, .. } = see(&Visible::all(&mirror(&[("host-1", host())])), "ESXi-1") else {
             panic!("a host's name is found, however it is written")
         };
         assert_eq!((status.total_cpu, status.free_cpu), (Some(43980), Some(40514)));
         assert_eq!((status.total_mem, status.free_mem), (Some(4096), Some(3096)));
-        assert_eq!((status.path.as_deref(), health.reason), (Some("/esxi-1"), Reason::Well));
+        assert_eq!((status.path.as_deref(), health.reason), (Some("/esxi-1"), Reason::Healthy));
     }
 
     #[test]
     fn what_a_host_has_left_is_not_shown_before_its_use_is_known() {
         let fresh = Host { figures: None, ..host() };
-        let Sight::Here { status, are_read, .. } = see(&mirror(&[("host-1", fresh)]), "esxi-1") else {
+        let Sight::Here { status, are_read, .. } = see(&Visible::all(&mirror(&[("host-1", fresh)])), "esxi-1") else {
             panic!("it is there")
         };
         assert_eq!((status.total_cpu, status.free_cpu, status.free_mem), (Some(43980), None, None));
@@ -164,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_host_that_is_not_there_or_there_twice_is_said_to_be() {
-        let Sight::Unclear { reason, message } = see(&mirror(&[("host-1", host())]), "esxi-2") else {
+        let Sight::Unclear { reason, message } = see(&Visible::all(&mirror(&[("host-1", host())])), "esxi-2") else {
             panic!("there is no such host")
         };
         assert_eq!(
@@ -172,7 +185,7 @@ mod tests {
             (Reason::NotFound, r#"spec.hostname: there is no host "esxi-2" in vCenter"#)
         );
         let twice = mirror(&[("host-1", host()), ("host-2", host())]);
-        let Sight::Unclear { reason, message } = see(&twice, "esxi-1") else { panic!("there are two") };
+        let Sight::Unclear { reason, message } = see(&Visible::all(&twice), "esxi-1") else { panic!("there are two") };
         assert!(
             reason == Reason::Ambiguous && message.ends_with("name one by its path: /esxi-1, /esxi-1"),
             "{message}"
@@ -187,10 +200,13 @@ mod tests {
             let Judgement { holds, reason, .. } = health(&host);
             (holds, reason)
         };
-        assert_eq!(judged(&|host| host.connection = Some("notResponding".to_owned())), (Some(false), Reason::Unwell));
-        assert_eq!(judged(&|host| host.power = Some("standBy".to_owned())), (Some(false), Reason::Unwell));
-        assert_eq!(judged(&|host| host.health = Some("red".to_owned())), (Some(false), Reason::Unwell));
+        assert_eq!(
+            judged(&|host| host.connection = Some("notResponding".to_owned())),
+            (Some(false), Reason::Unhealthy)
+        );
+        assert_eq!(judged(&|host| host.power = Some("standBy".to_owned())), (Some(false), Reason::Unhealthy));
+        assert_eq!(judged(&|host| host.health = Some("red".to_owned())), (Some(false), Reason::Unhealthy));
         assert_eq!(judged(&|host| host.in_maintenance = Some(true)), (Some(true), Reason::InMaintenance));
-        assert_eq!(judged(&|host| host.health = Some("yellow".to_owned())), (Some(true), Reason::Warned));
+        assert_eq!(judged(&|host| host.health = Some("yellow".to_owned())), (Some(true), Reason::Warning));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use drover_api::{VMInfo, VMInfoStatus};
+use drover_api::{Unknown, VMInfo, VMInfoStatus};
 use drover_core::{
     group::{Power, Timestamp},
     reasons::Reason,
@@ -14,29 +14,44 @@ use vim25::ManagedObjectReference;
 use super::{
     group_of,
     report::{self, Judgement, Sight, Whole},
+    visible::{EVERYWHERE, Visible},
 };
 use crate::{
     group::Context,
-    shelf::Error,
-    vcenter::mirror::{Machine, Mirror},
+    shared_watch::Error,
+    vcenter::{machine::Machine, mirror::Mirror},
 };
 
 /// Shows a machine as it is.
 pub(super) async fn reconcile(info: Arc<VMInfo>, context: Arc<Context>) -> Result<Requeue, Error> {
-    let view = report::look(&context, &*info, info.spec.vcenter.as_deref(), |mirror| {
+    let namespace = info.metadata.namespace.as_deref().unwrap_or_default();
+    let Some(mandate) = context.fleet.mandate_for_info(namespace, info.spec.vcenter.as_deref()) else {
+        return Ok(Requeue::await_change());
+    };
+    let view = report::look(&context, &*info, info.spec.vcenter.as_deref(), |mirror, bound| {
+        let visible = Visible::of(mirror, bound, &context.cluster);
         // A member is known by its marker, whatever somebody has renamed it to, and whoever else has its name.
         let word = &info.spec.nodename;
-        let member = group_of(&info).and_then(|group| mirror.member_called(&group.uid, &context.cluster, word));
-        member.map_or_else(|| see(mirror, word), |member| here(mirror, member))
+        let group = group_of(&info).map(|group| context.infos.marker_uid(&group.uid));
+        let member = group.and_then(|uid| mirror.member_called(&uid, &context.cluster, word));
+        // Who writes a VMInfo can name any owner: only the marker says whose a member is.
+        let is_own = |member: &&ManagedObjectReference| {
+            let marker = mirror.machines.get(*member).and_then(|machine| machine.marker.as_ref());
+            marker.is_some_and(|marker| marker.owner.0 == namespace)
+        };
+        let member = member.filter(is_own).filter(|member| visible.has_machine(member));
+        member.map_or_else(|| see(&visible, word), |member| here(mirror, member))
     });
-    report::show(&context, &*info, info.status.as_ref(), view, Timestamp::now()).await
+    let shown = mandate.during(Box::pin(report::show(&context, &*info, info.status.as_ref(), view, Timestamp::now())));
+    shown.await.unwrap_or_else(|| Ok(Requeue::await_change()))
 }
 
-/// What the mirror shows of the machine that is called so.
-fn see(mirror: &Mirror, word: &str) -> Sight<VMInfoStatus> {
-    let found = mirror.machines_called(word);
+/// What can be seen of the machine that is called so.
+fn see(visible: &Visible<'_>, word: &str) -> Sight<VMInfoStatus> {
+    let mirror = visible.mirror;
+    let found = mirror.machines_called(word, |machine| visible.has_machine(machine));
     match found[..] {
-        [] => nowhere(word),
+        [] => nowhere(word, visible.place()),
         [reference] => here(mirror, reference),
         _ => {
             let mut paths: Vec<_> = found
@@ -46,7 +61,7 @@ fn see(mirror: &Mirror, word: &str) -> Sight<VMInfoStatus> {
                 .collect();
             paths.sort();
             let message = format!(
-                "spec.nodename: {} machines fit {word:?}: name one by its path: {}",
+                "spec.nodename: {} VMs match {word:?}: name one by its path: {}",
                 paths.len(),
                 paths.join(", ")
             );
@@ -55,8 +70,8 @@ fn see(mirror: &Mirror, word: &str) -> Sight<VMInfoStatus> {
     }
 }
 
-fn nowhere(word: &str) -> Sight<VMInfoStatus> {
-    let message = format!("spec.nodename: no machine in vCenter has the name, path, UUID or address {word:?}");
+fn nowhere(word: &str, place: &str) -> Sight<VMInfoStatus> {
+    let message = format!("spec.nodename: no VM {place} has the name, path, UUID or address {word:?}");
     Sight::Unclear { reason: Reason::NotFound, message }
 }
 
@@ -68,7 +83,7 @@ fn here(mirror: &Mirror, reference: &ManagedObjectReference) -> Sight<VMInfoStat
             figures: figures(mirror, machine),
             are_read: machine.facts.figures.is_some(),
         },
-        None => nowhere(reference.value()),
+        None => nowhere(reference.value(), EVERYWHERE),
     }
 }
 
@@ -107,6 +122,7 @@ fn status(mirror: &Mirror, reference: &ManagedObjectReference, machine: &Machine
         template: Some(machine.is_template),
         observed_generation: None,
         conditions: Vec::new(),
+        unknown: Unknown::default(),
     }
 }
 
@@ -127,15 +143,15 @@ fn figures(mirror: &Mirror, machine: &Machine) -> Vec<Whole> {
 
 fn health(machine: &Machine) -> Judgement {
     let facts = &machine.facts;
-    let unwell = |message: String| Judgement::new(false, Reason::Unwell, message);
+    let unwell = |message: String| Judgement::new(false, Reason::Unhealthy, message);
     match (&machine.connection, &facts.question, facts.health.as_deref()) {
         (Some(state), ..) if state != "connected" => unwell(format!("vCenter says that it is {state}")),
         (_, Some(question), _) => unwell(format!("it waits for an answer in vCenter: {question}")),
         (.., Some("red")) => unwell("vCenter's overall status of it is red: see its alarms there".to_owned()),
         (.., Some("yellow")) => {
-            Judgement::new(true, Reason::Warned, "vCenter's overall status of it is yellow: see its alarms there")
+            Judgement::new(true, Reason::Warning, "vCenter's overall status of it is yellow: see its alarms there")
         }
-        _ => Judgement::new(true, Reason::Well, ""),
+        _ => Judgement::new(true, Reason::Healthy, ""),
     }
 }
 
@@ -152,7 +168,7 @@ mod tests {
     use drover_core::group::Hardware;
 
     use super::*;
-    use crate::vcenter::{host, mirror::Machine, whereabouts::Place};
+    use crate::vcenter::{host, inventory_names::Place, machine::Machine};
 
     fn machine() -> Machine {
         let mut machine = Machine::new(Timestamp::UNIX_EPOCH);
@@ -190,7 +206,9 @@ mod tests {
 
     #[test]
     fn a_machine_is_shown_with_the_names_of_what_it_is_on() {
-        let Sight::Here { status, figures, .. } = see(&mirror(&[machine()]), "web") else { panic!("it is there") };
+        let Sight::Here { status, figures, .. } = see(&Visible::all(&mirror(&[machine()])), "web") else {
+            panic!("it is there")
+        };
         assert_eq!((status.total_cpu, status.total_mem), (Some(2), Some(4096)));
         assert_eq!((status.host.as_deref(), status.datastore.as_deref()), (Some("esxi-1"), Some("fast")));
         assert_eq!(
@@ -204,29 +222,29 @@ mod tests {
     #[test]
     fn a_machine_that_is_off_has_not_been_started() {
         let off = Machine { power: Power::Off, ..machine() };
-        let Sight::Here { status, .. } = see(&mirror(&[off]), "web") else { panic!("it is there") };
+        let Sight::Here { status, .. } = see(&Visible::all(&mirror(&[off])), "web") else { panic!("it is there") };
         assert_eq!((status.boot_time, status.power_state.as_deref()), (None, Some("poweredOff")));
     }
 
     #[test]
     fn of_two_machines_of_one_name_both_paths_are_told() {
-        let Sight::Unclear { reason, message } = see(&mirror(&[machine(), machine()]), "web") else {
+        let Sight::Unclear { reason, message } = see(&Visible::all(&mirror(&[machine(), machine()])), "web") else {
             panic!("there are two")
         };
-        let expected = r#"spec.nodename: 2 machines fit "web": name one by its path: /web, /web"#;
+        let expected = r#"spec.nodename: 2 VMs match "web": name one by its path: /web, /web"#;
         assert_eq!((reason, message.as_str()), (Reason::Ambiguous, expected));
-        let Sight::Unclear { reason, .. } = see(&mirror(&[]), "web") else { panic!("there is none") };
+        let Sight::Unclear { reason, .. } = see(&Visible::all(&mirror(&[])), "web") else { panic!("there is none") };
         assert_eq!(reason, Reason::NotFound);
     }
 
     #[test]
     fn health_names_what_a_machine_waits_for() {
         let mut machine = machine();
-        assert_eq!(health(&machine), Judgement::new(true, Reason::Well, ""));
+        assert_eq!(health(&machine), Judgement::new(true, Reason::Healthy, ""));
         machine.facts.health = Some("red".to_owned());
         machine.facts.question = Some("Was it moved or copied?".to_owned());
         let waits = "it waits for an answer in vCenter: Was it moved or copied?";
-        assert_eq!(health(&machine), Judgement::new(false, Reason::Unwell, waits));
+        assert_eq!(health(&machine), Judgement::new(false, Reason::Unhealthy, waits));
         machine.connection = Some("orphaned".to_owned());
         assert_eq!(health(&machine).message, "vCenter says that it is orphaned");
     }

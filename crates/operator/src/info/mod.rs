@@ -9,6 +9,7 @@ mod machine;
 mod publish;
 mod reading;
 mod report;
+mod visible;
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -17,7 +18,10 @@ use std::{
 };
 
 use drover_api::{HostInfo, VCenter, VMInfo, VmGroup, vminfo::SCALE_IN_FIRST};
-use drover_core::figures::{Turns, When};
+use drover_core::{
+    figures::{Turns, When},
+    take_over::marker_uid,
+};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
@@ -34,11 +38,12 @@ use crate::{
     group::Context,
     guard::Guarded,
     loops::{Pulse, Running},
-    shelf::{Shelf, received, run},
+    scope,
+    shared_watch::{SharedWatch, received, run},
     vcenter::{
         Trigger,
+        inventory_names::{Concerned, normal},
         mirror::GroupKey,
-        whereabouts::{Concerned, normal},
     },
 };
 pub(crate) use publish::{Publication, hosts as publish_hosts};
@@ -52,14 +57,16 @@ type ObjectKey = (String, String);
 
 /// The HostInfos and VMInfos that there are, as the watches tell.
 pub(crate) struct Infos {
-    hosts: Shelf<HostInfo>,
-    machines: Shelf<VMInfo>,
+    hosts: SharedWatch<HostInfo>,
+    machines: SharedWatch<VMInfo>,
     /// The versions of objects that a status has been written over, by UID, until the watch has told of it.
     overwritten: Mutex<HashMap<String, String>>,
     /// Whose figures are written when, for each vCenter.
     turns: Mutex<HashMap<String, Turns>>,
     /// The VMInfos that have a member's name and aren't its group's, and the groups that wait for them to go.
     in_the_way: Mutex<HashMap<ObjectKey, GroupKey>>,
+    /// The UIDs in the markers of those groups' VMs that have taken over others', by the groups' own.
+    marker_uids: Mutex<HashMap<String, String>>,
     /// Something is shown whose figures have not been read.
     figures_wanted: Notify,
 }
@@ -88,8 +95,8 @@ pub(crate) struct Others {
 impl Infos {
     /// Empty stores, and where to write into them.
     pub(crate) fn new() -> (Self, Writers) {
-        let (hosts, host_writer) = Shelf::new();
-        let (machines, machine_writer) = Shelf::new();
+        let (hosts, host_writer) = SharedWatch::new();
+        let (machines, machine_writer) = SharedWatch::new();
         (
             Self {
                 hosts,
@@ -97,6 +104,7 @@ impl Infos {
                 overwritten: Mutex::default(),
                 turns: Mutex::default(),
                 in_the_way: Mutex::default(),
+                marker_uids: Mutex::default(),
                 figures_wanted: Notify::new(),
             },
             Writers { hosts: host_writer, machines: machine_writer },
@@ -178,6 +186,28 @@ impl Infos {
         self.in_the_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Notes what the markers of a group's VMs say.
+    fn note_marker_uid(&self, group: &VmGroup) {
+        let (own, marked) = (group.uid().unwrap_or_default(), marker_uid(group));
+        if own != marked {
+            self.marker_uids().insert(own, marked);
+        }
+    }
+
+    /// The UID in the markers of a group's VMs.
+    fn marker_uid(&self, group: &str) -> String {
+        self.marker_uids().get(group).map_or_else(|| group.to_owned(), Clone::clone)
+    }
+
+    /// Forgets the groups that are gone.
+    pub(crate) fn retain_groups(&self, is_there: impl Fn(&str) -> bool) {
+        self.marker_uids().retain(|uid, _| is_there(uid));
+    }
+
+    fn marker_uids(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.marker_uids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The names of a group's members that the user has marked to go first.
     pub(crate) fn marked(&self, namespace: &str, group: &str) -> BTreeSet<String> {
         self.of_group(namespace, group).filter(|info| is_marked(info)).map(|info| info.spec.nodename.clone()).collect()
@@ -219,13 +249,13 @@ pub(crate) fn is_marked(info: &VMInfo) -> bool {
     info.annotations().get(SCALE_IN_FIRST).is_some_and(|value| value == "true")
 }
 
-/// Starts the controllers of HostInfos and VMInfos, and the publication of groups' members. Takes the triggers of all vCenters,
-/// and returns those that are for others.
+/// Starts the controllers of HostInfos and VMInfos, and the publication of groups' members, as far as they are to run. Takes the
+/// triggers of all vCenters, and returns those that are for others.
 pub(crate) fn start(
     context: &Arc<Context>,
     writers: Writers,
     orders: mpsc::UnboundedReceiver<Trigger>,
-) -> (Others, [Running; 5]) {
+) -> (Others, Vec<Running>) {
     let (plans, group_orders) = mpsc::unbounded_channel();
     let (vcenters, vcenter_orders) = mpsc::unbounded_channel();
     let (hosts, host_orders) = mpsc::unbounded_channel();
@@ -233,18 +263,57 @@ pub(crate) fn start(
     let (publications, publication_orders) = mpsc::unbounded_channel();
     let lanes = Lanes { hosts, machines, publications, groups: plans, vcenters };
     let (news, changed) = mpsc::unbounded_channel();
+    let runs = |controller| context.scope.runs(controller);
+    let (has_hosts, has_machines) = (runs(scope::Controller::HostInfo), runs(scope::Controller::VMInfo));
+    let mut running = Vec::new();
+    if has_hosts {
+        running.push(start_hosts(context, writers.hosts, host_orders));
+    }
+    if has_machines {
+        running.push(start_machines(context, writers.machines, machine_orders, news));
+    }
+    // Not with the store of the groups' own controller: of two who wait for one to be filled, one is never woken.
+    let (groups, group_writer) = SharedWatch::new();
+    if has_machines && runs(scope::Controller::VmGroup) {
+        let told = groups.follow(context.scope.reach.apis(&context.kube), group_writer, |_, _| {});
+        let controller = Controller::for_stream(told, groups.store.clone());
+        running.push(run(controller, publication_orders, publish::members, context, "publications"));
+    }
+    // What is told to a controller that doesn't run is lost.
+    let orders = stream::select(received(orders), received(changed));
+    let loops = &context.loops;
+    running
+        .push(loops.start("distributor", |pulse| distribute(orders, lanes, groups.store, Arc::clone(context), pulse)));
+    if has_hosts || has_machines {
+        running.push(loops.start("figures", |pulse| reading::run(Arc::clone(context), pulse)));
+    }
+    (Others { groups: group_orders, vcenters: vcenter_orders }, running)
+}
 
+fn start_hosts(
+    context: &Arc<Context>,
+    writer: Writer<HostInfo>,
+    orders: mpsc::UnboundedReceiver<ObjectRef<HostInfo>>,
+) -> Running {
     let infos = &context.infos;
     let mut departures = Departures::default();
-    let told = infos.hosts.watch(&context.kube, writers.hosts, {
+    let told = infos.hosts.watch(&context.kube, context.scope.reach.apis(&context.kube), writer, {
         let context = Arc::clone(context);
         move |event, store| departures.of(event, store).iter().for_each(|uid| context.infos.forget(uid))
     });
     let controller = Controller::for_stream(told, infos.hosts.store.clone());
-    let hosts = run(controller, host_orders, host::reconcile, context, "hosts");
+    run(controller, orders, host::reconcile, context, "hosts")
+}
 
+fn start_machines(
+    context: &Arc<Context>,
+    writer: Writer<VMInfo>,
+    orders: mpsc::UnboundedReceiver<ObjectRef<VMInfo>>,
+    news: mpsc::UnboundedSender<Trigger>,
+) -> Running {
+    let infos = &context.infos;
     let mut departures = Departures::default();
-    let told = infos.machines.watch(&context.kube, writers.machines, {
+    let told = infos.machines.watch(&context.kube, context.scope.reach.apis(&context.kube), writer, {
         let context = Arc::clone(context);
         move |event, store| {
             departures.of(event, store).iter().for_each(|uid| context.infos.forget(uid));
@@ -255,20 +324,7 @@ pub(crate) fn start(
         }
     });
     let controller = Controller::for_stream(told, infos.machines.store.clone());
-    let machines = run(controller, machine_orders, machine::reconcile, context, "machines");
-
-    // Not with the store of the groups' own controller: of two who wait for one to be filled, one is never woken.
-    let (groups, group_writer) = Shelf::new();
-    let told = groups.follow(&context.kube, group_writer, |_, _| {});
-    let controller = Controller::for_stream(told, groups.store.clone());
-    let publications = run(controller, publication_orders, publish::members, context, "publications");
-    let orders = stream::select(received(orders), received(changed));
-    let loops = &context.loops;
-    let distributor =
-        loops.start("distributor", |pulse| distribute(orders, lanes, groups.store, Arc::clone(context), pulse));
-    let figures = loops.start("figures", |pulse| reading::run(Arc::clone(context), pulse));
-    let others = Others { groups: group_orders, vcenters: vcenter_orders };
-    (others, [hosts, machines, publications, distributor, figures])
+    run(controller, orders, machine::reconcile, context, "machines")
 }
 
 /// Passes every trigger on to those that it is for.

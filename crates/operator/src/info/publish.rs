@@ -13,6 +13,7 @@ use drover_core::{
     news::News,
     publication::{HostNames, host_names},
     reasons::Reason,
+    take_over::marker_uid,
 };
 use k8s_openapi::NamespaceResourceScope;
 use kube::{
@@ -26,11 +27,13 @@ use tracing::info;
 use super::{MANAGER, MOMENT, controller};
 use crate::{
     events,
-    fleet::Seat,
+    fleet::BoundVCenter,
     group::Context,
+    log::named,
     refusal::{is_namespace_ending, is_namespace_leaving, is_stale},
-    shelf::Error,
-    vcenter::Live,
+    scope::{Controller, Scope},
+    shared_watch::Error,
+    vcenter::VCenterHandle,
 };
 
 /// How long to wait for a watch that doesn't know yet what the API server knows.
@@ -60,22 +63,29 @@ pub(crate) enum Publication {
 
 /// Makes a VMInfo for each member of a group, and removes those whose member is gone.
 pub(super) async fn members(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
+    let Some(mandate) = context.fleet.mandate_for(&group) else { return Ok(Requeue::await_change()) };
+    let published = mandate.during(publish(group, context)).await;
+    published.unwrap_or_else(|| Ok(Requeue::await_change()))
+}
+
+async fn publish(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
     if !context.infos.machines.is_filled() {
         return Ok(Requeue::requeue(MOMENT));
     }
     let namespace = group.namespace().unwrap_or_default();
     let uid = group.uid().unwrap_or_default();
+    context.infos.note_marker_uid(&group);
     let Some(vcenter) = group.status.as_ref().and_then(|status| status.vcenter.clone()) else {
         return Ok(Requeue::await_change());
     };
-    let Ok(Seat { live, .. }) = context.fleet.choose(&namespace, Some(&vcenter)) else {
+    let Ok(BoundVCenter { live, .. }) = context.fleet.choose(&namespace, Some(&vcenter)) else {
         return Ok(Requeue::await_change());
     };
     if !live.is_in_sight() {
         // When it is back, everybody's turn comes.
         return Ok(Requeue::await_change());
     }
-    let members: BTreeSet<String> = live.mirror().members(&uid, &context.cluster).into_keys().collect();
+    let members: BTreeSet<String> = live.mirror().members(&marker_uid(&group), &context.cluster).into_keys().collect();
     let is_ending = group.meta().deletion_timestamp.is_some() || context.fleet.is_ending(&namespace);
     let wanted: Vec<_> = members.iter().map(|member| member_info(&group, &vcenter, &namespace, member)).collect();
     let names: BTreeSet<String> = wanted.iter().map(ResourceExt::name_any).collect();
@@ -146,13 +156,19 @@ fn listed(names: &BTreeSet<String>) -> String {
 
 /// Makes a HostInfo for each host of a vCenter in the namespace that its VCenter says, and removes those that were made for it
 /// and have no place there any more. Whatever comes of it is no reason to say less about the vCenter.
-pub(crate) async fn hosts(context: &Context, live: &Live, vcenter: &VCenter) -> Publication {
+pub(crate) async fn hosts(context: &Context, live: &VCenterHandle, vcenter: &VCenter) -> Publication {
+    let publish = &vcenter.spec.publish;
+    let namespace = publish.namespace.as_deref().filter(|_| publish.hosts);
+    if let Some(why) = namespace.and_then(|namespace| out_of_scope(&context.scope, namespace)) {
+        return Publication::Incomplete(Reason::RequestRefused, why);
+    }
+    if !context.scope.runs(Controller::HostInfo) {
+        return Publication::NotAsked;
+    }
     if !context.infos.hosts.is_filled() {
         // It is looked at again in a moment.
         return Publication::Unknown;
     }
-    let publish = &vcenter.spec.publish;
-    let namespace = publish.namespace.as_deref().filter(|_| publish.hosts);
     let uid = vcenter.uid().unwrap_or_default();
     let (ours, others): (Vec<_>, Vec<_>) =
         context.infos.hosts.all().partition(|info| controller(&**info).is_some_and(|owner| owner.uid == uid));
@@ -169,7 +185,9 @@ pub(crate) async fn hosts(context: &Context, live: &Live, vcenter: &VCenter) -> 
     let ending = |namespace: &str| format!("spec.publish.namespace: the namespace {namespace} is being deleted");
     match (outcome.await, namespace) {
         (Err(error), Some(namespace)) if is_namespace_ending(&error) => Publication::Ending(ending(namespace)),
-        (Err(error), _) => Publication::Incomplete(Reason::Refused, format!("spec.publish: the API server: {error}")),
+        (Err(error), _) => {
+            Publication::Incomplete(Reason::RequestRefused, format!("spec.publish: the API server: {error}"))
+        }
         (Ok(()), None) => Publication::NotAsked,
         (Ok(()), Some(namespace)) if is_ending => Publication::Ending(ending(namespace)),
         (Ok(()), Some(_)) if left_out.is_empty() => Publication::Whole,
@@ -181,6 +199,15 @@ pub(crate) async fn hosts(context: &Context, live: &Live, vcenter: &VCenter) -> 
             ),
         ),
     }
+}
+
+/// Why this operator publishes no hosts in a namespace.
+fn out_of_scope(scope: &Scope, namespace: &str) -> Option<String> {
+    if !scope.runs(Controller::HostInfo) {
+        return Some("spec.publish.hosts: the operator's flag --controllers leaves out hostinfo".to_owned());
+    }
+    let why = || format!("spec.publish.namespace: the operator's flag --namespaces leaves out {namespace}");
+    (!scope.reach.covers(namespace)).then(why)
 }
 
 /// HostInfos by namespace and name.
@@ -210,7 +237,7 @@ async fn remove_superfluous(
     let superfluous = ours.iter().filter(|(key, _)| !wanted.contains_key(key)).map(|(_, info)| info);
     // One that somebody holds back is on its way already.
     for info in superfluous.filter(|info| info.metadata.deletion_timestamp.is_none()).take(AT_ONCE) {
-        info!(hostinfo = %info.name_any(), "the host is gone, or is not to be published");
+        info!(hostinfo = %named(*info), "HostInfo deleted; its host is gone or not to be published");
         remove(kube, *info).await?;
     }
     Ok(())

@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use tokio::{task::JoinHandle, time::sleep};
 use vim25::ManagedObjectReference;
 
-use crate::{group::Context, loops::Pulse, vcenter::Live};
+use crate::{group::Context, loops::Pulse, vcenter::VCenterHandle};
 
 /// What is shown for the first time is gathered for so long, so that many are read in one call.
 const GATHER: Duration = Duration::from_secs(1);
@@ -48,7 +48,8 @@ fn look(context: &Context, vcenters: &mut HashMap<String, Asked>) {
     let lives = context.fleet.lives();
     // One that is away is read anew when it is back.
     vcenters.retain(|name, _| lives.iter().any(|live| live.name == *name && live.is_in_sight()));
-    for live in lives.into_iter().filter(|live| live.is_in_sight()) {
+    // Who writes no figures needs none.
+    for live in lives.into_iter().filter(|live| live.is_in_sight() && live.mandate().is_some()) {
         let vcenter = vcenters.entry(live.name.clone()).or_default();
         if vcenter.under_way.as_ref().is_some_and(|task| !task.is_finished()) {
             // A slow vCenter isn't asked a second time before it has answered.
@@ -64,7 +65,7 @@ fn look(context: &Context, vcenters: &mut HashMap<String, Asked>) {
 }
 
 /// Those that vCenter has now. The figures of all others are forgotten.
-fn of_mirror(live: &Live, mut shown: BTreeSet<ManagedObjectReference>) -> BTreeSet<ManagedObjectReference> {
+fn of_mirror(live: &VCenterHandle, mut shown: BTreeSet<ManagedObjectReference>) -> BTreeSet<ManagedObjectReference> {
     let mut mirror = live.mirror();
     shown.retain(|object| mirror.machines.contains_key(object) || mirror.hosts.contains_key(object));
     mirror.keep_figures_of(&shown);
@@ -85,8 +86,8 @@ fn shown(context: &Context) -> HashMap<String, BTreeSet<ManagedObjectReference>>
     let mut shown: HashMap<String, BTreeSet<ManagedObjectReference>> = HashMap::new();
     for (namespace, named, object) in hosts.chain(machines) {
         let home = homes.entry((namespace, named)).or_insert_with_key(|(namespace, named)| {
-            let seat = context.fleet.choose(namespace.as_deref().unwrap_or_default(), named.as_deref());
-            seat.ok().map(|seat| seat.live.name.clone())
+            let bound = context.fleet.choose(namespace.as_deref().unwrap_or_default(), named.as_deref());
+            bound.ok().map(|bound| bound.live.name.clone())
         });
         if let Some(vcenter) = home {
             shown.entry(vcenter.clone()).or_default().insert(object);

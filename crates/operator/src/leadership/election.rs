@@ -1,4 +1,4 @@
-//! Who is to hold a lease, decided from what was seen of it.
+//! A lease as it is seen, and the records that a replica writes into it.
 
 use k8s_openapi::{api::coordination::v1::LeaseSpec, apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 use tokio::time::{Duration, Instant};
@@ -11,15 +11,6 @@ use tokio::time::{Duration, Instant};
 pub(super) struct Sighting {
     pub record: LeaseSpec,
     pub since: Instant,
-}
-
-/// What a candidate does next.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Step {
-    /// Write this record, if the lease is still as it was read.
-    Write(LeaseSpec),
-    /// Look again later: this one holds the lease.
-    Wait(String),
 }
 
 /// One who wants the lease.
@@ -40,30 +31,23 @@ impl Sighting {
         }
     }
 
-    /// Whether the holder has let the lease run out.
-    fn has_run_out(&self, now: Instant, unless_said: Duration) -> bool {
+    /// Whether the holder has let the lease run out. `own` is for how long our own leases are respected: what a record says is believed
+    /// from that to four times as much, because anybody who may write leases may write anything there.
+    pub(super) fn has_run_out(&self, now: Instant, own: Duration) -> bool {
         let said = self.record.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-        now.duration_since(self.since) >= said.map_or(unless_said, Duration::from_secs)
+        let respected = said.map_or(own, |said| Duration::from_secs(said).clamp(own, own * 4));
+        now.duration_since(self.since) >= respected
     }
 }
 
 impl Candidate {
-    /// What to do about a lease. `wall` is only written down, for people to read and others to see a change.
-    pub(super) fn decide(&self, seen: &Sighting, now: Instant, wall: Timestamp) -> Step {
-        match holder(&seen.record) {
-            Some(holder) if holder == self.identity => Step::Write(self.renewed(&seen.record, wall)),
-            Some(holder) if !seen.has_run_out(now, self.lease) => Step::Wait(holder.to_owned()),
-            _ => Step::Write(self.taken(&seen.record, wall)),
-        }
-    }
-
     /// The record that lets others take over at once, if the lease is this candidate's to give.
     pub(super) fn returned(&self, record: &LeaseSpec, wall: Timestamp) -> Option<LeaseSpec> {
         let is_ours = holder(record) == Some(&self.identity);
         is_ours.then(|| LeaseSpec { holder_identity: None, ..self.renewed(record, wall) })
     }
 
-    fn renewed(&self, record: &LeaseSpec, wall: Timestamp) -> LeaseSpec {
+    pub(super) fn renewed(&self, record: &LeaseSpec, wall: Timestamp) -> LeaseSpec {
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
             lease_duration_seconds: i32::try_from(self.lease.as_secs()).ok(),
@@ -72,7 +56,7 @@ impl Candidate {
         }
     }
 
-    fn taken(&self, record: &LeaseSpec, wall: Timestamp) -> LeaseSpec {
+    pub(super) fn taken(&self, record: &LeaseSpec, wall: Timestamp) -> LeaseSpec {
         LeaseSpec {
             acquire_time: Some(MicroTime(wall)),
             lease_transitions: Some(record.lease_transitions.map_or(0, |before| before.saturating_add(1))),
@@ -82,7 +66,7 @@ impl Candidate {
 }
 
 /// A holder without a name is none: so a lease is given back.
-fn holder(record: &LeaseSpec) -> Option<&str> {
+pub(super) fn holder(record: &LeaseSpec) -> Option<&str> {
     record.holder_identity.as_deref().filter(|holder| !holder.is_empty())
 }
 
@@ -111,22 +95,19 @@ mod tests {
         }
     }
 
-    fn written(step: Step) -> LeaseSpec {
-        match step {
-            Step::Write(record) => record,
-            Step::Wait(holder) => panic!("it waits for {holder}"),
-        }
-    }
-
     #[test]
-    fn a_lease_that_nobody_has_held_is_taken() {
-        let now = Instant::now();
-        let seen = Sighting::next(None, LeaseSpec::default(), now);
-        let taken = written(me().decide(&seen, now, wall(50)));
+    fn a_lease_that_is_taken_says_who_since_when_and_how_often_it_has_changed_hands() {
+        let first = me().taken(&LeaseSpec::default(), wall(50));
         assert_eq!(
-            taken,
-            LeaseSpec { lease_transitions: Some(0), acquire_time: taken.renew_time.clone(), ..record("me", 50) }
+            first,
+            LeaseSpec { lease_transitions: Some(0), acquire_time: first.renew_time.clone(), ..record("me", 50) }
         );
+        let next = me().taken(&record("other", 1), wall(50));
+        assert_eq!(
+            next,
+            LeaseSpec { lease_transitions: Some(4), acquire_time: next.renew_time.clone(), ..record("me", 50) }
+        );
+        assert_eq!(me().renewed(&record("me", 1), wall(50)), record("me", 50));
     }
 
     #[test]
@@ -134,13 +115,19 @@ mod tests {
         let now = Instant::now();
         // Its times are of a clock that is far behind, which doesn't matter.
         let seen = Sighting::next(None, record("other", 1), now);
-        let before = now + LEASE - Duration::from_millis(1);
-        assert_eq!(me().decide(&seen, before, wall(1_000_000)), Step::Wait("other".to_owned()));
-        let taken = written(me().decide(&seen, now + LEASE, wall(50)));
-        assert_eq!(
-            taken,
-            LeaseSpec { lease_transitions: Some(4), acquire_time: taken.renew_time.clone(), ..record("me", 50) }
-        );
+        assert!(!seen.has_run_out(now + LEASE - Duration::from_millis(1), LEASE / 2));
+        assert!(seen.has_run_out(now + LEASE, LEASE / 2));
+    }
+
+    #[test]
+    fn a_record_that_says_very_little_or_very_much_is_respected_within_bounds() {
+        let now = Instant::now();
+        for (said, respected) in [(1, LEASE), (i32::MAX, LEASE * 4)] {
+            let odd = LeaseSpec { lease_duration_seconds: Some(said), ..record("other", 1) };
+            let seen = Sighting::next(None, odd, now);
+            assert!(!seen.has_run_out(now + respected - Duration::from_millis(1), LEASE), "{said}");
+            assert!(seen.has_run_out(now + respected, LEASE), "{said}");
+        }
     }
 
     #[test]
@@ -151,8 +138,7 @@ mod tests {
         assert_eq!(same.since, now);
         let later = now + Duration::from_secs(14);
         let renewed = Sighting::next(Some(same), record("other", 3), later);
-        assert_eq!(renewed.since, later);
-        assert_eq!(me().decide(&renewed, now + LEASE, wall(50)), Step::Wait("other".to_owned()));
+        assert!(renewed.since == later && !renewed.has_run_out(now + LEASE, LEASE));
     }
 
     #[test]
@@ -161,32 +147,15 @@ mod tests {
         for said in [None, Some(-1)] {
             let silent = LeaseSpec { lease_duration_seconds: said, ..record("other", 1) };
             let seen = Sighting::next(None, silent, now);
-            assert_eq!(me().decide(&seen, now + LEASE / 2, wall(50)), Step::Wait("other".to_owned()));
-            assert!(matches!(me().decide(&seen, now + LEASE, wall(50)), Step::Write(_)));
+            assert!(!seen.has_run_out(now + LEASE / 2, LEASE) && seen.has_run_out(now + LEASE, LEASE));
         }
     }
 
     #[test]
-    fn our_own_lease_is_renewed_without_counting_as_a_change_of_hands() {
-        let now = Instant::now();
-        let seen = Sighting::next(None, record("me", 1), now);
-        assert_eq!(me().decide(&seen, now, wall(50)), Step::Write(record("me", 50)));
-    }
-
-    #[test]
-    fn what_is_given_back_is_taken_at_once() {
-        let now = Instant::now();
+    fn what_is_given_back_is_nobodys_and_the_lease_of_another_is_never_given_back() {
         let returned = me().returned(&record("me", 1), wall(50)).unwrap();
-        assert_eq!(returned.holder_identity, None);
-        let other = Candidate { identity: "other".to_owned(), lease: LEASE };
-        for free in [returned.clone(), LeaseSpec { holder_identity: Some(String::new()), ..returned }] {
-            let taken = written(other.decide(&Sighting::next(None, free, now), now, wall(51)));
-            assert_eq!((holder(&taken), taken.lease_transitions), (Some("other"), Some(4)));
-        }
-    }
-
-    #[test]
-    fn the_lease_of_another_is_never_given_back() {
+        assert_eq!((holder(&returned), returned.lease_transitions), (None, Some(3)));
+        assert_eq!(holder(&LeaseSpec { holder_identity: Some(String::new()), ..returned }), None);
         assert_eq!(me().returned(&record("other", 1), wall(50)), None);
         assert_eq!(me().returned(&LeaseSpec::default(), wall(50)), None);
     }

@@ -1,101 +1,232 @@
-//! Which of several operators works: the one that holds a Lease, for as long as it can be sure that it does.
+//! Which of several replicas works on what: the one that holds a Lease, for as long as it can be sure that it does.
 //!
-//! The lease is renewed every two seconds. An operator that can't renew it stops by its own clock five seconds before
-//! another may take over by its own, so it doesn't matter what time either thinks it is.
+//! There is one Lease for each vCenter, and a general one for what is in none. Replicas share them evenly. Each lease is renewed every two
+//! seconds. A replica that can't renew one stops by its own clock five seconds before another may take over by its own, so it doesn't
+//! matter what time either thinks it is. That a replica is there at all, a further Lease says that it renews.
 
+mod assignment;
 mod claim;
+mod clock;
 mod election;
+mod handover;
+mod keeper;
+mod ledger;
+mod names;
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;
 
 use std::{
+    collections::BTreeMap,
     env,
     hash::{BuildHasher, RandomState},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
-    jiff::Timestamp,
-};
-use kube::{
-    Api, Client, Config,
-    api::{ObjectMeta, PostParams},
-};
+use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use kube::{Api, Client, Config};
 use tokio::{
-    sync::{oneshot, watch},
+    sync::{Notify, mpsc, oneshot},
     task::JoinHandle,
-    time::{Duration, Instant, sleep_until, timeout, timeout_at},
+    time::Duration,
 };
-use tracing::{info, warn};
+use tracing::info;
 
-pub(crate) use claim::{Claim, Loss};
+pub(crate) use claim::{Claim, Epoch, Mandate, Versions};
+pub(crate) use names::LeaseScope;
 
-use claim::Term;
-use election::{Candidate, Sighting, Step};
+use crate::loops::{Loops, Running};
+use election::Candidate;
+use keeper::Keeper;
+use ledger::Ledger;
 
-/// The lease's name, in the operator's own namespace.
-pub(crate) const LEASE: &str = "drover.vm.codeconnect.vmworld.com";
-
-/// How an election is timed.
+/// How elections are timed.
 #[derive(Clone, Copy, Debug)]
 struct Timing {
     /// For how long others respect a renewal, from when they see it.
     lease: Duration,
     /// For how long the holder relies on one, from when it asked for it.
     deadline: Duration,
-    /// How often the lease is looked at, and renewed.
+    /// How often a lease is renewed.
     period: Duration,
+    /// How often all leases are looked at, if no watch tells that one has changed hands.
+    look: Duration,
     /// How long one look and renewal may take.
     attempt: Duration,
+    /// How long a free lease is left to the one whose turn it is.
+    turn: Duration,
+    /// How long a lease is kept from one who has not taken it in its turn.
+    keep: Duration,
+    /// How long a replica has to have been there before others give leases to it.
+    settle: Duration,
 }
 
-/// The times of Kubernetes' own controllers.
+/// The times of Kubernetes' own controllers, and those that these have no use for.
 const TIMING: Timing = Timing {
     lease: Duration::from_secs(15),
     deadline: Duration::from_secs(10),
     period: Duration::from_secs(2),
+    look: Duration::from_secs(1),
     attempt: Duration::from_secs(5),
+    turn: Duration::from_secs(8),
+    keep: Duration::from_mins(1),
+    settle: Duration::from_secs(10),
 };
 
-/// An operator's part in the election.
+/// What has become of a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Gained(LeaseScope, Epoch),
+    Lost(LeaseScope),
+}
+
+/// The leases that there are to be, and the claims to them. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Leases(Arc<Book>);
+
 #[derive(Debug)]
+struct Book {
+    /// Whether there are others who want them.
+    is_contested: bool,
+    claims: Mutex<BTreeMap<LeaseScope, Claim>>,
+    /// Those that are to be there, with the objects that they go with.
+    wanted: Mutex<BTreeMap<LeaseScope, Option<OwnerReference>>>,
+    changed: Notify,
+}
+
+impl Leases {
+    fn new(is_contested: bool) -> Self {
+        let wanted = Mutex::new(BTreeMap::from([(LeaseScope::General, None)]));
+        Self(Arc::new(Book { is_contested, claims: Mutex::default(), wanted, changed: Notify::new() }))
+    }
+
+    /// Leases that nobody else wants.
+    pub(crate) fn uncontested() -> Self {
+        Self::new(false)
+    }
+
+    /// The claim to a lease, whether or not it is there yet.
+    pub(crate) fn claim(&self, scope: &LeaseScope) -> Claim {
+        if !self.0.is_contested {
+            return Claim::always();
+        }
+        lock(&self.0.claims).entry(scope.clone()).or_insert_with(Claim::free).clone()
+    }
+
+    /// There is a vCenter of this name. Its lease goes with its owner.
+    pub(crate) fn declare(&self, vcenter: &str, owner: Option<OwnerReference>) {
+        let before = lock(&self.0.wanted).insert(LeaseScope::VCenter(vcenter.to_owned()), owner);
+        if before.is_none() {
+            self.look();
+        }
+    }
+
+    /// There is no vCenter of this name any more.
+    pub(crate) fn dismiss(&self, vcenter: &str) {
+        lock(&self.0.wanted).remove(&LeaseScope::VCenter(vcenter.to_owned()));
+        self.look();
+    }
+
+    /// The names of the leases that there are to be, and whether each is held by this replica.
+    pub(crate) fn held(&self) -> Vec<(String, bool)> {
+        self.wanted().keys().map(|scope| (scope.lease(), self.claim(scope).holds())).collect()
+    }
+
+    /// All claims, by the names of their leases.
+    fn claims(&self) -> BTreeMap<String, Claim> {
+        lock(&self.0.claims).iter().map(|(scope, claim)| (scope.lease(), claim.clone())).collect()
+    }
+
+    fn wanted(&self) -> BTreeMap<LeaseScope, Option<OwnerReference>> {
+        lock(&self.0.wanted).clone()
+    }
+
+    /// Has all leases looked at soon.
+    fn look(&self) {
+        self.0.changed.notify_one();
+    }
+
+    async fn are_to_be_looked_at(&self) {
+        self.0.changed.notified().await;
+    }
+
+    fn owner(&self, lease: &str) -> Option<OwnerReference> {
+        self.wanted().into_iter().find(|(scope, _)| scope.lease() == lease).and_then(|(_, owner)| owner)
+    }
+
+    /// The claim to the lease of this name, also if it isn't wanted any more.
+    fn scope_named(&self, lease: &str) -> Option<(LeaseScope, Claim)> {
+        let named = self.wanted().into_keys().find(|scope| scope.lease() == lease);
+        let scope = named.or_else(|| lock(&self.0.claims).keys().find(|scope| scope.lease() == lease).cloned())?;
+        let claim = self.claim(&scope);
+        Some((scope, claim))
+    }
+
+    fn claim_named(&self, lease: &str) -> Option<Claim> {
+        self.scope_named(lease).map(|(_, claim)| claim)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A replica's part in the elections.
 pub(crate) struct Leadership {
-    claim: Claim,
+    leases: Leases,
     keeper: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    _watch: Option<Running>,
 }
 
 impl Leadership {
-    /// That of an operator that is alone, and needs no lease.
+    /// That of a replica which has no others beside it.
     pub(crate) fn alone() -> Self {
-        Self { claim: Claim::always(), keeper: None }
+        Self { leases: Leases::uncontested(), keeper: None, _watch: None }
     }
 
-    /// Begins to seek the lease of the cluster, and to keep it from then on.
-    pub(crate) fn seek(config: &Config) -> Result<Self, kube::Error> {
-        let namespace = set("POD_NAMESPACE").unwrap_or_else(|| config.default_namespace.clone());
+    /// Begins to seek leases in the operator's own namespace. What becomes of them is told to `changes`.
+    pub(crate) fn seek(
+        config: &Config,
+        kube: &Client,
+        namespace: &str,
+        loops: &Loops,
+        changes: mpsc::UnboundedSender<Change>,
+    ) -> Result<Self, kube::Error> {
         let candidate = Candidate { identity: identity(), lease: TIMING.lease };
-        info!(lease = LEASE, namespace, identity = candidate.identity, "seeking the lease");
-        let leases = Api::namespaced(Client::try_from(prompt(config.clone()))?, &namespace);
-        Ok(Self::with(leases, candidate, TIMING))
+        info!(namespace, identity = candidate.identity, "Seeking Leases");
+        let api = Api::namespaced(Client::try_from(prompt(config.clone()))?, namespace);
+        let me = candidate.identity.clone();
+        let leadership = Self::with(api, candidate, TIMING, loops, changes);
+        let (leases, watched) = (leadership.leases(), Api::namespaced(kube.clone(), namespace));
+        let watch = loops.start("lease watch", |pulse| handover::watch(watched, leases, me, pulse));
+        Ok(Self { _watch: Some(watch), ..leadership })
     }
 
-    fn with(leases: Api<Lease>, candidate: Candidate, timing: Timing) -> Self {
-        let (term, observed) = watch::channel(Term::Awaited);
+    fn with(
+        api: Api<Lease>,
+        candidate: Candidate,
+        timing: Timing,
+        loops: &Loops,
+        changes: mpsc::UnboundedSender<Change>,
+    ) -> Self {
+        let leases = Leases::new(true);
         let (stop, stopped) = oneshot::channel();
-        let keeper = Keeper { leases, candidate, timing, seen: None, term };
-        let task = tokio::spawn(keeper.keep(stopped));
-        Self { claim: Claim::on(observed), keeper: Some((stop, task)) }
+        let (objects, told) = (BTreeMap::new(), BTreeMap::new());
+        let ledger = Ledger::new(candidate, timing);
+        let keeper = Keeper { api, ledger, timing, leases: leases.clone(), changes, objects, told };
+        let task = tokio::spawn(keeper.keep(stopped, loops.pulse("leases")));
+        Self { leases, keeper: Some((stop, task)), _watch: None }
     }
 
-    /// The claim to ask before anything is changed.
-    pub(crate) fn claim(&self) -> Claim {
-        self.claim.clone()
+    pub(crate) fn leases(&self) -> Leases {
+        self.leases.clone()
     }
 
-    /// Ends the claim and gives the lease back, so that another takes over at once.
+    /// Ends all claims and gives the leases back, so that others take over at once. What is half said to a vCenter is said to its end.
     pub(crate) async fn release(self) {
         if let Some((stop, task)) = self.keeper {
-            // A keeper that has lost the claim is no longer there.
+            // A keeper that has ended because of a bug is no longer there.
             let _ = stop.send(());
             let _ = task.await;
         }
@@ -113,7 +244,7 @@ fn prompt(mut config: Config) -> Config {
     config
 }
 
-/// A name that people can find the operator by, and that no other and no later run of it has.
+/// A name that people can find the replica by, and that no other and no later run of it has.
 fn identity() -> String {
     let host = || hostname::get().map_or_else(|_| "drover".to_owned(), |name| name.to_string_lossy().into_owned());
     let name = set("POD_NAME").unwrap_or_else(host);
@@ -122,137 +253,4 @@ fn identity() -> String {
 
 fn set(variable: &str) -> Option<String> {
     env::var(variable).ok().filter(|value| !value.is_empty())
-}
-
-/// Seeks the lease, and renews it, until it is lost or given back.
-struct Keeper {
-    leases: Api<Lease>,
-    candidate: Candidate,
-    timing: Timing,
-    seen: Option<Sighting>,
-    term: watch::Sender<Term>,
-}
-
-/// How an attempt at the lease ended.
-#[derive(Debug)]
-enum Outcome {
-    Written,
-    HeldBy(String),
-    Failed,
-}
-
-impl Keeper {
-    async fn keep(mut self, mut stop: oneshot::Receiver<()>) {
-        let mut ahead = None;
-        loop {
-            let start = Instant::now();
-            let outcome = tokio::select! {
-                outcome = self.attempt(start) => outcome,
-                _ = &mut stop => return self.give_back().await,
-            };
-            self.tell(&outcome, &mut ahead);
-            let term = next(&self.term.borrow(), outcome, start + self.timing.deadline, Instant::now());
-            let is_over = matches!(term, Term::Over(_));
-            self.term.send_replace(term);
-            if is_over {
-                return;
-            }
-            tokio::select! {
-                () = sleep_until(start + self.timing.period) => {}
-                _ = &mut stop => return self.give_back().await,
-            }
-        }
-    }
-
-    /// Looks at the lease, and writes it if it is, or may become, this operator's.
-    async fn attempt(&mut self, start: Instant) -> Outcome {
-        let until = match *self.term.borrow() {
-            // What comes later comes too late.
-            Term::Until(until) => until.min(start + self.timing.attempt),
-            _ => start + self.timing.attempt,
-        };
-        match timeout_at(until, self.look_and_write()).await {
-            Ok(Ok(outcome)) => outcome,
-            // Somebody was faster. Who it was is seen at the next look.
-            Ok(Err(kube::Error::Api(status))) if status.code == 409 => Outcome::Failed,
-            Ok(Err(error)) => {
-                warn!(lease = LEASE, %error, "the lease could not be read and written");
-                Outcome::Failed
-            }
-            Err(_) => {
-                warn!(lease = LEASE, "the API server did not answer about the lease in time");
-                Outcome::Failed
-            }
-        }
-    }
-
-    async fn look_and_write(&mut self) -> Result<Outcome, kube::Error> {
-        let lease = self.leases.get_opt(LEASE).await?;
-        let record = lease.as_ref().and_then(|lease| lease.spec.clone()).unwrap_or_default();
-        let now = Instant::now();
-        let seen = Sighting::next(self.seen.take(), record, now);
-        let step = self.candidate.decide(&seen, now, Timestamp::now());
-        self.seen = Some(seen);
-        match step {
-            Step::Wait(holder) => Ok(Outcome::HeldBy(holder)),
-            Step::Write(record) => self.write(lease, record).await.map(|()| Outcome::Written),
-        }
-    }
-
-    /// Writes the lease if nobody has written it since it was read.
-    async fn write(&self, lease: Option<Lease>, record: LeaseSpec) -> Result<(), kube::Error> {
-        let options = PostParams::default();
-        if let Some(lease) = lease {
-            // It still has the version that it was read at, and only that is replaced.
-            let lease = Lease { spec: Some(record), ..lease };
-            self.leases.replace(LEASE, &options, &lease).await?;
-        } else {
-            let metadata = ObjectMeta { name: Some(LEASE.to_owned()), ..ObjectMeta::default() };
-            self.leases.create(&options, &Lease { metadata, spec: Some(record) }).await?;
-        }
-        Ok(())
-    }
-
-    async fn give_back(self) {
-        // First of all, nothing is done any more in its name.
-        self.term.send_replace(Term::Over(Loss::Returned));
-        let returned = timeout(self.timing.attempt, async {
-            let Some(lease) = self.leases.get_opt(LEASE).await? else { return Ok(()) };
-            let record = lease.spec.clone().unwrap_or_default();
-            match self.candidate.returned(&record, Timestamp::now()) {
-                Some(record) => self.write(Some(lease), record).await,
-                None => Ok(()),
-            }
-        });
-        match returned.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!(lease = LEASE, %error, "the lease could not be given back; it runs out by itself"),
-            Err(_) => warn!(lease = LEASE, "the lease could not be given back in time; it runs out by itself"),
-        }
-    }
-
-    /// Says once who is ahead, and that it is this one's turn.
-    fn tell(&self, outcome: &Outcome, ahead: &mut Option<String>) {
-        match outcome {
-            Outcome::HeldBy(holder) if ahead.as_ref() != Some(holder) => {
-                info!(lease = LEASE, holder, "another operator holds the lease; this one waits");
-                *ahead = Some(holder.clone());
-            }
-            Outcome::Written if *self.term.borrow() == Term::Awaited => {
-                info!(lease = LEASE, identity = self.candidate.identity, "this operator holds the lease");
-            }
-            _ => {}
-        }
-    }
-}
-
-/// How things stand after an attempt. `renewed` is until when the claim can be relied on if it was successful.
-fn next(term: &Term, outcome: Outcome, renewed: Instant, now: Instant) -> Term {
-    match (term, outcome) {
-        // Those who watch the claim have seen it end, so it doesn't come back.
-        (term, _) if term.has_lapsed(now) => Term::Over(Loss::Lapsed),
-        (Term::Awaited | Term::Until(_), Outcome::Written) => Term::Until(renewed),
-        (Term::Until(_), Outcome::HeldBy(holder)) => Term::Over(Loss::Taken(holder)),
-        (term, _) => term.clone(),
-    }
 }

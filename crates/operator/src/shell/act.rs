@@ -17,14 +17,17 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
     core::Status,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tracing::info;
 
-use crate::refusal::{is_namespace_leaving, is_stale};
+use crate::{
+    log::named,
+    refusal::{is_namespace_leaving, is_stale},
+};
 
 /// What came of a plan.
 #[derive(Default)]
@@ -84,7 +87,7 @@ async fn take(
     match step {
         Step::Hold => add_finalizer(kube, shell).await,
         Step::LetGo => {
-            info!(shell = %shell.name_any(), namespace = ?shell.namespace(), "Successfully finalized MyOwnShell");
+            info!(myownshell = %named(shell), "Successfully finalized MyOwnShell");
             drop_finalizer(kube, shell).await
         }
         Step::Release => match &seen.deployment {
@@ -149,7 +152,11 @@ async fn find_slice(kube: &Client, shell: &MyOwnShell, manifest: &Value) -> Resu
     }
     let name = text(&manifest["metadata"]["name"]);
     let slices: Api<EndpointSlice> = Api::namespaced(kube.clone(), &text(&manifest["metadata"]["namespace"]));
-    let there = slices.get(&name).await?;
+    // Listed and not got, so that no right is needed for this alone.
+    let named = ListParams::default().fields(&format!("metadata.name={name}"));
+    let Some(there) = slices.list(&named).await?.items.into_iter().next() else {
+        return make_or_apply::<EndpointSlice>(kube, manifest).await.map(|()| None);
+    };
     if !is_ours(&there.metadata, &shell.uid().unwrap_or_default()) {
         let why = format!(
             "there is an EndpointSlice {name} that isn't the MyOwnShell's, and is left alone: delete it, or give the MyOwnShell another name"

@@ -10,19 +10,23 @@ use drover_api::{VMInfo, VmGroup, vminfo::GROUP_LABEL};
 use drover_core::shell::{Machine, Machines};
 use futures::{Stream, StreamExt, stream};
 use kube::{
-    Api, Client, ResourceExt,
+    Client, ResourceExt,
     core::PartialObjectMeta,
     runtime::{watcher, watcher::Event},
 };
 
-use crate::{guard::Guarded, info, shelf::told};
+use crate::{guard::Guarded, info, scope::Reach, shared_watch::told};
 
 /// A namespace, and a name in it.
 pub(super) type Key = (String, String);
 
 /// The groups and their machines.
 #[derive(Default)]
-pub(super) struct Members(Mutex<Indexes>);
+pub(super) struct Members {
+    indexes: Mutex<Indexes>,
+    /// Whether they aren't read by this operator.
+    are_unread: bool,
+}
 
 #[derive(Default)]
 struct Indexes {
@@ -54,8 +58,16 @@ impl<T> Default for Index<T> {
 }
 
 impl Members {
+    /// Those of an operator that reads no groups.
+    pub(super) fn unread() -> Self {
+        Self { are_unread: true, ..Self::default() }
+    }
+
     /// The machines of a group, in the order of their names. `None`: not all of them have been told yet.
     pub(super) fn of(&self, namespace: &str, group: &str) -> Option<Machines> {
+        if self.are_unread {
+            return Some(Machines::Unread);
+        }
         let indexes = self.indexes();
         if !indexes.groups.is_filled || !indexes.machines.is_filled {
             return None;
@@ -71,10 +83,10 @@ impl Members {
     }
 
     /// Follows all groups and their machines, and tells which group has become another.
-    pub(super) fn follow(self: Arc<Self>, kube: &Client) -> impl Stream<Item = Key> + Send + 'static {
+    pub(super) fn follow(self: Arc<Self>, kube: &Client, reach: &Reach) -> impl Stream<Item = Key> + Send + 'static {
         let published = watcher::Config::default().labels(GROUP_LABEL);
-        let machines = told(Api::<Guarded<VMInfo>>::all(kube.clone()), published);
-        let groups = told(Api::<PartialObjectMeta<VmGroup>>::all(kube.clone()), watcher::Config::default());
+        let machines = told(reach.apis::<Guarded<VMInfo>>(kube), &published);
+        let groups = told(reach.apis::<PartialObjectMeta<VmGroup>>(kube), &watcher::Config::default());
         let members = Arc::clone(&self);
         let machines = machines.map(move |event| {
             let changed = members.indexes().machines.learn(event, |info| member(info.0.as_ref().ok()?));
@@ -88,7 +100,7 @@ impl Members {
     }
 
     fn indexes(&self) -> MutexGuard<'_, Indexes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.indexes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -14,17 +14,18 @@ use drover_api::MyOwnShell;
 use drover_core::{
     group::Timestamp,
     news::News,
+    reasons::EventReason,
     shell::{self, Desired, Machines, Plan, Seen, desired::Invalid, plan},
 };
 use kube::{Client, runtime::controller::Action as Requeue};
 use tokio::time::timeout;
 
-use crate::{events, fleet::Namespaces, metrics::Metrics};
+use crate::{events, fleet::Namespaces, leadership::Claim, metrics::Metrics};
 use act::act;
 use members::Members;
 use observe::{keep_former_hosts, observe};
 use report::{Pace, write};
-pub(crate) use run::run;
+pub(crate) use run::{Duty, run};
 
 /// What stands in the way is looked at again after this long: nothing tells of all of it.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -38,6 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What every reconcile needs.
 struct Context {
     kube: Client,
+    /// The right to work on MyOwnShells.
+    claim: Claim,
     /// Those that there are: nothing is made in one that is being deleted.
     namespaces: Arc<Namespaces>,
     members: Arc<Members>,
@@ -58,7 +61,13 @@ enum Error {
 
 /// Brings one MyOwnShell closer to what it declares.
 async fn reconcile(shell: Arc<MyOwnShell>, context: Arc<Context>) -> Result<Requeue, Error> {
-    timeout(PATIENCE, advance(&shell, &context)).await?
+    let Some(mandate) = context.claim.mandate() else { return Ok(Requeue::await_change()) };
+    if mandate.is_behind(&shell.metadata) {
+        return Ok(Requeue::requeue(MOMENT));
+    }
+    let advanced = mandate.during(timeout(PATIENCE, Box::pin(advance(&shell, &context)))).await;
+    // Where the lease was lost, whoever gains it looks at everything.
+    advanced.unwrap_or(Ok(Ok(Requeue::await_change())))?
 }
 
 async fn advance(shell: &MyOwnShell, context: &Context) -> Result<Requeue, Error> {
@@ -81,7 +90,7 @@ async fn advance(shell: &MyOwnShell, context: &Context) -> Result<Requeue, Error
     }
     if let Some(deed) = plan.drift.filter(|_| outcome.has_changed) {
         let message = format!("the Deployment {deed}");
-        events::tell(&context.kube, shell, &[News { is_warning: false, reason: "Drift", message }]);
+        events::tell(&context.kube, shell, &[News { is_warning: false, reason: EventReason::Drift.word(), message }]);
     }
     plan.trouble = outcome.refusal.or(plan.trouble);
     report(shell, context, &desired, &seen, &plan).await
@@ -104,7 +113,9 @@ async fn report(
     seen: &Seen,
     plan: &Plan,
 ) -> Result<Requeue, Error> {
-    if !desired.is_held || plan.steps.contains(&shell::Step::LetGo) {
+    let is_over = !desired.is_held || plan.steps.contains(&shell::Step::LetGo);
+    // Where the finalizer may not be put on or taken off, that has to be said.
+    if is_over && plan.trouble.is_none() {
         context.pace.forget(shell);
         return Ok(Requeue::await_change());
     }
@@ -118,7 +129,10 @@ async fn report(
     if let Some(wait) = context.pace.wait_to_write(shell, &status) {
         return Ok(Requeue::requeue(wait.min(rest)));
     }
-    write(&context.kube, shell, &status).await?;
+    if !write(&context.kube, shell, &status).await? {
+        context.pace.forget(shell);
+        return Ok(Requeue::requeue(MOMENT));
+    }
     if let Some(news) = shell::news(shell.status.as_ref(), &status) {
         events::tell(&context.kube, shell, &[news]);
     }

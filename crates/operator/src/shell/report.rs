@@ -1,4 +1,4 @@
-//! What is written of a MyOwnShell: only what differs from what stands there, and not too often.
+//! What is written of a MyOwnShell, where that differs from what stands there, and not too often.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use std::{
 use drover_api::{MyOwnShell, MyOwnShellStatus};
 use kube::{Api, Client, ResourceExt};
 
-use crate::status::{self, difference, standing, value};
+use crate::status::{self, Reach};
 
 /// A status is written at most this often, unless it becomes or ceases to be as declared.
 const BETWEEN_WRITES: Duration = Duration::from_secs(1);
@@ -42,9 +42,9 @@ fn states(status: &MyOwnShellStatus) -> Vec<&str> {
     status.conditions.iter().map(|condition| condition.status.as_str()).collect()
 }
 
-/// Writes a status.
-pub(super) async fn write(kube: &Client, shell: &MyOwnShell, status: &MyOwnShellStatus) -> Result<(), kube::Error> {
+/// Writes a status, and says whether that was done: not if the MyOwnShell has changed meanwhile, or is gone.
+pub(super) async fn write(kube: &Client, shell: &MyOwnShell, status: &MyOwnShellStatus) -> Result<bool, kube::Error> {
     let shells: Api<MyOwnShell> = Api::namespaced(kube.clone(), &shell.namespace().unwrap_or_default());
-    let patch = difference(&standing(&shell.status), &value(status));
-    status::write(&shells, shell, patch).await.map(drop)
+    let outcome = status::apply(&shells, shell, Reach::Object, status::value(status)).await;
+    status::unless_overtaken(outcome).map(|written| written.is_some())
 }

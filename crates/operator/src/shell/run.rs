@@ -4,7 +4,7 @@ use std::{fs, sync::Arc, time::Duration, time::Instant};
 
 use drover_api::MyOwnShell;
 use drover_core::shell::{APP, is_held_for_nothing, labels};
-use futures::{StreamExt, future, stream};
+use futures::{Stream, StreamExt, future, stream};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     autoscaling::v2::HorizontalPodAutoscaler,
@@ -14,15 +14,15 @@ use k8s_openapi::api::{
 // What wakes a controller need not be read whole: the code that reads a pod's insides is larger than all of this room's.
 use kube::api::PartialObjectMeta as Meta;
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Client, Resource, ResourceExt,
     runtime::{
-        Controller,
+        Controller, WatchStreamExt,
         controller::{self, Action as Requeue},
-        reflector::{ObjectRef, Store},
+        reflector::{self, ObjectRef, Store},
         watcher,
     },
 };
-use tokio::time::timeout;
+use tokio::{sync::Notify, time::timeout};
 use tracing::warn;
 
 use super::{
@@ -35,64 +35,120 @@ use super::{
 use crate::{
     fleet::Namespaces,
     guard::Guarded,
+    leadership::Claim,
     loops::Loops,
     metrics::{Metrics, Outcome},
-    shelf::{Shelf, backoff, drive},
+    scope::Scope,
+    shared_watch::{SharedWatch, backoff, drive, told},
+    traces,
 };
 
 /// Events that come together are one reason to look.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// Keeps all MyOwnShells as they are declared, until told to stop.
+/// When a replica works on MyOwnShells.
+pub(crate) struct Duty {
+    /// Held while it does.
+    pub claim: Claim,
+    /// Says when all are to be looked at.
+    pub again: Arc<Notify>,
+}
+
+/// Keeps all MyOwnShells as they are declared, until told to stop, while this replica has the claim.
 pub(crate) async fn run(
     kube: Client,
+    scope: &Scope,
+    Duty { claim, again }: Duty,
     namespaces: Arc<Namespaces>,
     metrics: Metrics,
     told_to_stop: impl Future<Output = ()> + Clone + Send + Sync + 'static,
     loops: &Loops,
 ) {
-    let members = Arc::new(Members::default());
-    let changed = Arc::clone(&members).follow(&kube);
+    let reach = &scope.reach;
+    let are_read = scope.runs(crate::scope::Controller::VmGroup) && scope.runs(crate::scope::Controller::VMInfo);
+    let members = Arc::new(if are_read { Members::default() } else { Members::unread() });
+    let changed = if are_read {
+        Arc::clone(&members).follow(&kube, reach).left_stream()
+    } else {
+        stream::pending().right_stream()
+    };
     let context = Arc::new(Context {
         kube: kube.clone(),
+        claim,
         namespaces,
         members,
         pace: Pace::default(),
         metrics,
         domain: fs::read_to_string("/etc/resolv.conf").ok().and_then(|text| domain(&text)).unwrap_or(DOMAIN.to_owned()),
     });
+    // Each of both controllers, whichever is asked first.
+    let (for_shells, for_deployments) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let pass_on = {
+        let (for_shells, for_deployments) = (Arc::clone(&for_shells), Arc::clone(&for_deployments));
+        async move {
+            loop {
+                again.notified().await;
+                for_shells.notify_one();
+                for_deployments.notify_one();
+            }
+        }
+    };
     let ours = watcher::Config::default().labels(&format!("{}={}", APP.0, APP.1));
     let config = || controller::Config::default().concurrency(16).debounce(TOGETHER);
 
-    let (declared, writer) = Shelf::new();
-    let told = declared.watch(&kube, writer, |_, _| {});
+    let (declared, writer) = SharedWatch::new();
+    let watched = declared.watch(&kube, reach.apis(&kube), writer, |_, _| {});
     let (all, of_pods) = (declared.store.clone(), declared.store.clone());
-    let shells = Controller::for_stream(told, declared.store);
+    let mut shells = Controller::for_stream(watched, declared.store);
+    for deployments in reach.apis::<Meta<Deployment>>(&kube) {
+        // By its name, because one that has lost its owner is news too.
+        shells = shells.watches(deployments, ours.clone(), |deployment| named(&deployment, &deployment.name_any()));
+    }
+    for pods in reach.apis::<Meta<Pod>>(&kube) {
+        let of_pods = of_pods.clone();
+        shells = shells.watches(pods, ours.clone(), move |pod| of_pod(&of_pods, &pod));
+    }
+    for autoscalers in reach.apis::<Guarded<HorizontalPodAutoscaler>>(&kube) {
+        shells =
+            shells.watches(autoscalers, watcher::Config::default(), |autoscaler| of_autoscaler(&autoscaler.0.ok()?));
+    }
+    for files in reach.apis::<Meta<ConfigMap>>(&kube) {
+        shells = shells.owns(files, ours.clone());
+    }
+    for services in reach.apis::<Meta<Service>>(&kube) {
+        shells = shells.owns(services, ours.clone());
+    }
+    for slices in reach.apis::<Meta<EndpointSlice>>(&kube) {
+        shells = shells.owns(slices, ours.clone());
+    }
     let concerned = changed.flat_map(move |group| stream::iter(that_find(&all, &group)));
     let shells = shells
-        // By its name, because one that has lost its owner is news too.
-        .watches(Api::<Meta<Deployment>>::all(kube.clone()), ours.clone(), |deployment| {
-            named(&deployment, &deployment.name_any())
-        })
-        .watches(Api::<Meta<Pod>>::all(kube.clone()), ours.clone(), move |pod| of_pod(&of_pods, &pod))
-        .watches(Api::<Guarded<HorizontalPodAutoscaler>>::all(kube.clone()), watcher::Config::default(), |autoscaler| {
-            of_autoscaler(&autoscaler.0.ok()?)
-        })
-        .owns(Api::<Meta<ConfigMap>>::all(kube.clone()), ours.clone())
-        .owns(Api::<Meta<Service>>::all(kube.clone()), ours.clone())
-        .owns(Api::<Meta<EndpointSlice>>::all(kube.clone()), ours.clone())
         .trigger_backoff(backoff())
         .with_config(config())
         .reconcile_on(concerned)
+        .reconcile_all_on(notified(for_shells))
         .graceful_shutdown_on(told_to_stop.clone())
         .run(measured, on_error, Arc::clone(&context));
 
-    let deployments = Controller::new(Api::<Meta<Deployment>>::all(kube), ours)
-        .trigger_backoff(backoff())
+    let (made, writer) = reflector::store();
+    let those = told(reach.apis::<Meta<Deployment>>(&kube), &ours).map(Ok).reflect(writer).applied_objects();
+    let deployments = Controller::for_stream(those, made)
         .with_config(config())
+        .reconcile_all_on(notified(for_deployments))
         .graceful_shutdown_on(told_to_stop)
         .run(release, on_error, context);
-    future::join(drive(shells, loops.pulse("shells")), drive(deployments, loops.pulse("deployments"))).await;
+    let both = future::join(drive(shells, loops.pulse("shells")), drive(deployments, loops.pulse("deployments")));
+    tokio::select! {
+        _ = both => {}
+        () = pass_on => {}
+    }
+}
+
+fn notified(notify: Arc<Notify>) -> impl Stream<Item = ()> + Send + 'static {
+    stream::unfold(notify, |notify| async {
+        notify.notified().await;
+        Some(((), notify))
+    })
 }
 
 /// Lets a Deployment go whose MyOwnShell may be gone already, and can't.
@@ -100,7 +156,10 @@ async fn release(deployment: Arc<Meta<Deployment>>, context: Arc<Context>) -> Re
     if !is_held_for_nothing(&deployment.metadata) {
         return Ok(Requeue::await_change());
     }
-    match timeout(PATIENCE, drop_finalizer(&context.kube, &*deployment)).await? {
+    let Some(mandate) = context.claim.mandate() else { return Ok(Requeue::await_change()) };
+    let dropped = mandate.during(timeout(PATIENCE, drop_finalizer(&context.kube, &*deployment))).await;
+    let Some(dropped) = dropped else { return Ok(Requeue::await_change()) };
+    match dropped? {
         // It has changed, and the watch brings what it is now.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(Requeue::requeue(RESYNC)),
         outcome => Ok(outcome.map(|()| Requeue::await_change())?),
@@ -109,7 +168,7 @@ async fn release(deployment: Arc<Meta<Deployment>>, context: Arc<Context>) -> Re
 
 async fn measured(shell: Arc<MyOwnShell>, context: Arc<Context>) -> Result<Requeue, Error> {
     let (began, metrics) = (Instant::now(), context.metrics.clone());
-    let outcome = reconcile(shell, context).await;
+    let outcome = traces::reconcile(Arc::clone(&shell), reconcile(shell, context)).await;
     metrics.reconciled("MyOwnShell", Outcome::of(&outcome), began.elapsed());
     outcome
 }
@@ -117,7 +176,7 @@ async fn measured(shell: Arc<MyOwnShell>, context: Arc<Context>) -> Result<Reque
 /// What is done when a reconcile fails: the API server is asked again in a while.
 #[allow(clippy::needless_pass_by_value, reason = "kube hands it over so")]
 fn on_error<K: Resource<DynamicType = ()>>(object: Arc<K>, error: &Error, _: Arc<Context>) -> Requeue {
-    warn!(kind = %K::kind(&()), namespace = object.namespace(), object = %object.name_any(), %error, "a reconcile failed");
+    warn!(kind = %K::kind(&()), object = %crate::log::named(&*object), %error, "Reconcile failed");
     Requeue::requeue(Duration::from_secs(5))
 }
 

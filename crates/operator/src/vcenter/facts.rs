@@ -151,7 +151,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::vcenter::mirror::{Consequences, Machine, Mirror};
+    use crate::vcenter::{
+        machine::Machine,
+        mirror::{Consequences, Mirror},
+    };
 
     #[test]
     fn snapshots_are_counted_with_those_that_build_on_them() {

@@ -9,7 +9,7 @@ use vim25::{
     types::{ObjectContent, ObjectSpec, PropertyFilterSpec, PropertySpec},
 };
 
-use super::{Live, Trigger, mirror::Mirror, told::Unset, whereabouts::Concerned};
+use super::{Trigger, VCenterHandle, inventory_names::Concerned, mirror::Mirror, told::Unset};
 
 /// How much a host or a machine used when vCenter was asked. What vCenter didn't say is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) struct Figures {
     pub memory: Option<i64>,
 }
 
-impl Live {
+impl VCenterHandle {
     /// Asks vCenter, in one call, how much these hosts and machines use. Whoever shows one that has moved is told.
     pub(crate) async fn read_figures(&self, objects: BTreeSet<ManagedObjectReference>) {
         let filter = filter(objects);
@@ -31,7 +31,7 @@ impl Live {
         let found = match found {
             Ok(found) => found,
             // What was read last stays, and all of it is read again in a minute.
-            Err(error) => return warn!(vcenter = %self.name, %error, "figures could not be read"),
+            Err(error) => return warn!(vcenter = %self.name, %error, "Usage figures not read"),
         };
         let mut concerned = Concerned::default();
         {
@@ -68,7 +68,7 @@ impl Mirror {
         let object = content.obj.clone();
         let (cpu, memory) = (number(&mut content, vm::SUMMARY_QUICK_STATS_OVERALL_CPU_USAGE), memory(&mut content));
         let judged = take(&mut content, vm::OVERALL_STATUS).map(|health| health.to_string());
-        let (figures, health, connection) = if let Some(machine) = self.machines.get_mut(&object) {
+        let (figures, health, connection) = if let Some(machine) = self.machines.get_unplaced(&object) {
             (&mut machine.facts.figures, &mut machine.facts.health, &machine.connection)
         } else if let Some(host) = self.hosts.get_mut(&object) {
             (&mut host.figures, &mut host.health, &host.connection)
@@ -92,7 +92,7 @@ impl Mirror {
 
     /// Forgets the figures of what nobody looks at any more: they would be old when somebody does again.
     pub(crate) fn keep_figures_of(&mut self, shown: &BTreeSet<ManagedObjectReference>) {
-        for (_, machine) in self.machines.iter_mut().filter(|(object, _)| !shown.contains(object)) {
+        for (_, machine) in self.machines.iter_unplaced().filter(|(object, _)| !shown.contains(object)) {
             machine.facts.figures = None;
         }
         for (_, host) in self.hosts.iter_mut().filter(|(object, _)| !shown.contains(object)) {
@@ -122,7 +122,7 @@ mod tests {
     use vim25::{Any, types::DynamicProperty};
 
     use super::*;
-    use crate::vcenter::{host::Host, mirror::Machine};
+    use crate::vcenter::{host::Host, machine::Machine};
 
     fn machine() -> ManagedObjectReference {
         ManagedObjectReference::new("VirtualMachine", "vm-1")
@@ -192,9 +192,9 @@ mod tests {
         };
         let seen = Some(Figures { cpu: Some(700), memory: None });
         assert_eq!(read(&mut mirror, &[("summary.quickStats.overallCpuUsage", Any::Int(700))]), seen);
-        mirror.machines.get_mut(&machine()).unwrap().connection = Some("disconnected".to_owned());
+        mirror.machines.change(&machine()).unwrap().connection = Some("disconnected".to_owned());
         assert_eq!(read(&mut mirror, &[]), seen);
-        mirror.machines.get_mut(&machine()).unwrap().connection = Some("connected".to_owned());
+        mirror.machines.change(&machine()).unwrap().connection = Some("connected".to_owned());
         assert_eq!(read(&mut mirror, &[]), Some(Figures::default()));
     }
 

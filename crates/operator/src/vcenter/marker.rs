@@ -1,35 +1,13 @@
 //! What says that a machine is Drover's: keys in its extraConfig, written when it is cloned. vCenter copies them into every clone and
 //! backup of the machine, so they count only on the one whose instance UUID they name.
 
-use drover_core::{
-    group::Revision,
-    identity::{Claim, Made},
-    names::Slot,
-    record::Incarnation,
-};
+use drover_core::{group::Revision, identity::Made, inventory::Marker, names::Slot, record::Incarnation};
 use vim25::{
     Any, Property, Result, keyed,
     props::virtual_machine::CONFIG_EXTRA_CONFIG,
     refs::VirtualMachineRef,
     types::{ObjectUpdate, OptionValue},
 };
-
-/// What a machine's marker says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Marker {
-    /// The UID of the group.
-    pub group: String,
-    /// Where the group is: its namespace and name.
-    pub owner: (String, String),
-    /// The machine's place in it.
-    pub slot: Slot,
-    /// What the machine was made from.
-    pub revision: Revision,
-    /// The Kubernetes cluster that the group is in.
-    pub cluster: String,
-    /// The machine that it was written for. Markers of earlier versions don't say.
-    pub made: Option<Made>,
-}
 
 const GROUP: &str = "drover.group";
 const OWNER: &str = "drover.owner";
@@ -38,12 +16,13 @@ const REVISION: &str = "drover.revision";
 const CLUSTER: &str = "drover.cluster";
 const INSTANCE: &str = "drover.instance";
 const INCARNATION: &str = "drover.incarnation";
+const DISKS: &str = "drover.disks";
 
 /// All keys of a marker.
-const KEYS: [&str; 7] = [GROUP, OWNER, SLOT, REVISION, CLUSTER, INSTANCE, INCARNATION];
+const KEYS: [&str; 8] = [GROUP, OWNER, SLOT, REVISION, CLUSTER, INSTANCE, INCARNATION, DISKS];
 
 /// The same as properties of a machine: what else is in its extraConfig may be much, and is nobody's business.
-pub(crate) const PROPERTIES: [Property<VirtualMachineRef, OptionValue>; 7] = [
+pub(crate) const PROPERTIES: [Property<VirtualMachineRef, OptionValue>; 8] = [
     keyed!(CONFIG_EXTRA_CONFIG, GROUP),
     keyed!(CONFIG_EXTRA_CONFIG, OWNER),
     keyed!(CONFIG_EXTRA_CONFIG, SLOT),
@@ -51,6 +30,7 @@ pub(crate) const PROPERTIES: [Property<VirtualMachineRef, OptionValue>; 7] = [
     keyed!(CONFIG_EXTRA_CONFIG, CLUSTER),
     keyed!(CONFIG_EXTRA_CONFIG, INSTANCE),
     keyed!(CONFIG_EXTRA_CONFIG, INCARNATION),
+    keyed!(CONFIG_EXTRA_CONFIG, DISKS),
 ];
 
 /// The keys of a marker as vCenter has told them, one by one. Most machines have none.
@@ -76,7 +56,7 @@ impl Keys {
 
     /// The marker that they make up. One that is not whole is none: the machine is left alone.
     pub(crate) fn marker(&self) -> Option<Marker> {
-        let [group, owner, slot, revision, cluster, instance, incarnation] = &**self.0.as_ref()?;
+        let [group, owner, slot, revision, cluster, instance, incarnation, disks] = &**self.0.as_ref()?;
         let (namespace, name) = owner.as_ref()?.split_once('/')?;
         Some(Marker {
             group: group.clone()?,
@@ -85,30 +65,25 @@ impl Keys {
             revision: Revision(u64::from_str_radix(revision.as_ref()?, 16).ok()?),
             cluster: cluster.clone()?,
             made: made(instance.clone(), incarnation.as_deref()),
+            storage_mib: disks.as_ref().and_then(|disks| disks.parse().ok()),
         })
     }
 }
 
-impl Marker {
-    /// The keys to clone a machine with.
-    pub(crate) fn write(&self) -> Vec<OptionValue> {
-        let (namespace, name) = &self.owner;
-        let pairs = [
-            (GROUP, self.group.clone()),
-            (OWNER, format!("{namespace}/{name}")),
-            (SLOT, self.slot.to_string()),
-            (REVISION, format!("{:016x}", self.revision.0)),
-            (CLUSTER, self.cluster.clone()),
-        ];
-        let mut keys: Vec<_> = pairs.map(|(key, value)| pair(key, value)).into();
-        keys.extend(self.made.iter().flat_map(named));
-        keys
-    }
-
-    /// What it claims of its machine's place in its group.
-    pub(crate) fn claim(&self) -> Claim {
-        Claim { slot: self.slot, made: self.made.clone() }
-    }
+/// The keys to clone a machine with.
+pub(crate) fn write(marker: &Marker) -> Vec<OptionValue> {
+    let (namespace, name) = &marker.owner;
+    let pairs = [
+        (GROUP, marker.group.clone()),
+        (OWNER, format!("{namespace}/{name}")),
+        (SLOT, marker.slot.to_string()),
+        (REVISION, format!("{:016x}", marker.revision.0)),
+        (CLUSTER, marker.cluster.clone()),
+    ];
+    let mut keys: Vec<_> = pairs.map(|(key, value)| pair(key, value)).into();
+    keys.extend(marker.made.iter().flat_map(named));
+    keys.extend(marker.storage_mib.map(|disks| pair(DISKS, disks.to_string())));
+    keys
 }
 
 /// The keys that name the machine a marker was written for.
@@ -148,11 +123,12 @@ mod tests {
             revision: Revision(0xfeed),
             cluster: "cluster".to_owned(),
             made: Some(Made { instance: "uuid".to_owned(), incarnation: Incarnation(3) }),
+            storage_mib: Some(40960),
         }
     }
 
     fn keys() -> Keys {
-        let written = marker().write();
+        let written = write(&marker());
         let all: Vec<_> = written.iter().enumerate().map(|(place, option)| (place, Some(option))).collect();
         let mut keys = Keys::default();
         keys.change(&mut told(&all), true).unwrap();
@@ -161,14 +137,18 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back_and_a_part_of_it_is_no_marker() {
-        let written = marker().write();
+        let written = write(&marker());
         assert_eq!(written.iter().map(|key| key.key.as_str()).collect::<Vec<_>>(), KEYS);
         assert_eq!(keys().marker(), Some(marker()));
         for missing in 0..KEYS.len() {
             let mut part = keys();
             part.change(&mut told(&[(missing, None)]), true).unwrap();
-            // What names the machine is not in the markers of earlier versions.
-            let expected = (missing >= 5).then(|| Marker { made: None, ..marker() });
+            // What names the machine, and how large it is, is not in the markers of earlier versions.
+            let expected = match missing {
+                0..5 => None,
+                5 | 6 => Some(Marker { made: None, ..marker() }),
+                _ => Some(Marker { storage_mib: None, ..marker() }),
+            };
             assert_eq!(part.marker(), expected);
         }
         assert_eq!(Keys::default().marker(), None);

@@ -5,69 +5,24 @@ use std::{
     time::Duration,
 };
 
-use drover_core::group::{Hardware, HotAdd, Power, Timestamp};
+use drover_core::group::Timestamp;
 use vim25::{
-    Any, LocalizedMethodFault, ManagedObjectReference, Result,
-    enums::{TaskInfoState, VirtualMachinePowerState},
+    Any, LocalizedMethodFault, ManagedObject, ManagedObjectReference, Result,
+    enums::TaskInfoState,
     props::{folder, task, virtual_machine as vm},
+    refs::VirtualMachineRef,
     types::{ObjectUpdate, PropertySpec, TaskReasonUser},
 };
 
 use super::{
-    facts::{self, Facts},
     host::{self, Host},
-    marker::{self, Keys, Marker},
-    whereabouts::{self, Concerned, Place},
+    indexed::Indexed,
+    inventory_names::{self, Concerned, Place},
+    machine::{self, Machine},
 };
 
 /// A group by its namespace and name.
 pub(crate) type GroupKey = (String, String);
-
-/// A machine as vCenter last told of it.
-#[derive(Clone, Debug)]
-pub(crate) struct Machine {
-    pub name: String,
-    pub parent: Option<ManagedObjectReference>,
-    /// As it was last read: what can't be read now has not changed for that.
-    pub marker: Option<Marker>,
-    pub(crate) keys: Keys,
-    /// Its instance UUID, as it was last read.
-    pub instance: Option<String>,
-    pub is_template: bool,
-    /// Whether its host answers for it: connected, disconnected, orphaned and others.
-    pub connection: Option<String>,
-    /// Whether its configuration is there to be read: not while it is made, without its storage, or without the right to.
-    pub legible: Legible,
-    /// Since when it has not been both connected and legible.
-    pub unreachable_since: Option<Timestamp>,
-    pub hardware: Hardware,
-    pub hot_add: HotAdd,
-    pub power: Power,
-    pub tools_running: bool,
-    pub address: Option<String>,
-    /// Since when it has been powered on, its tools have run and it has had an address: as seen from here, or, where it was so
-    /// at first sight, since it was started.
-    pub since: Since,
-    /// When it was made, or first seen where vCenter doesn't know.
-    pub created: Timestamp,
-    pub facts: Facts,
-}
-
-/// What of a machine's configuration can be read now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Legible {
-    /// vCenter has one to show.
-    is_there: bool,
-    /// Drover may not read all of it.
-    is_refused: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Since {
-    pub on: Option<Timestamp>,
-    pub tools: Option<Timestamp>,
-    pub address: Option<Timestamp>,
-}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Folder {
@@ -86,15 +41,21 @@ struct Departed {
 /// A task that runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
-    /// Whether it clones.
-    pub is_clone: bool,
+    /// Whether it brings VMs into a folder: it clones or moves.
+    pub brings_vms: bool,
+    /// The machine that it reconfigures, if it does.
+    reconfigures: Option<ManagedObjectReference>,
     /// Who has asked for it.
     pub user: Option<String>,
 }
 
 impl Running {
     fn is_clone_of(&self, user: &str) -> bool {
-        self.is_clone && self.user.as_ref().is_none_or(|other| other.eq_ignore_ascii_case(user))
+        self.brings_vms && self.is_of(user)
+    }
+
+    fn is_of(&self, user: &str) -> bool {
+        self.user.as_ref().is_none_or(|other| other.eq_ignore_ascii_case(user))
     }
 }
 
@@ -117,9 +78,9 @@ pub(crate) struct Awaiting {
 
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
-    pub machines: HashMap<ManagedObjectReference, Machine>,
+    pub machines: Indexed<Machine>,
     pub hosts: HashMap<ManagedObjectReference, Host>,
-    pub folders: HashMap<ManagedObjectReference, Folder>,
+    pub folders: Indexed<Folder>,
     /// The datacenters, clusters, resource pools and datastores.
     pub places: HashMap<ManagedObjectReference, Place>,
     /// The tasks that have ended.
@@ -135,6 +96,8 @@ pub(crate) struct Mirror {
     pub submitters: HashMap<ManagedObjectReference, GroupKey>,
     /// The names of groups' folders.
     pub awaited: HashMap<String, Awaiting>,
+    /// The groups that wait until what they name can be cloned, by UID.
+    awaited_templates: HashMap<ManagedObjectReference, HashMap<String, GroupKey>>,
 }
 
 /// How much later than a task has destroyed what it was in, a machine may be told to have left.
@@ -144,45 +107,9 @@ const REMEMBERED: usize = 20_000;
 
 /// The properties that the mirror is made from.
 pub(crate) fn properties() -> Vec<PropertySpec> {
-    let mut machines = PropertySpec::of(&[
-        &vm::NAME,
-        &vm::PARENT,
-        &vm::CONFIG_INSTANCE_UUID,
-        &vm::CONFIG_TEMPLATE,
-        &vm::CONFIG_CHANGE_VERSION,
-        &vm::CONFIG_HARDWARE_NUM_CPU,
-        &vm::CONFIG_HARDWARE_MEMORY_MB,
-        &vm::CONFIG_CPU_HOT_ADD_ENABLED,
-        &vm::CONFIG_MEMORY_HOT_ADD_ENABLED,
-        &vm::CONFIG_HOT_PLUG_MEMORY_LIMIT,
-        &vm::CONFIG_HOT_PLUG_MEMORY_INCREMENT_SIZE,
-        &vm::RUNTIME_POWER_STATE,
-        &vm::RUNTIME_CONNECTION_STATE,
-        &vm::GUEST_TOOLS_RUNNING_STATUS,
-        &vm::GUEST_IP_ADDRESS,
-    ]);
-    machines.path_set.extend(marker_paths());
-    machines.path_set.extend(facts::properties().path_set);
-    let mut all = vec![machines, host::properties(), PropertySpec::of(&[&folder::NAME, &folder::PARENT])];
-    all.extend(whereabouts::properties());
+    let mut all = vec![machine::properties(), host::properties(), PropertySpec::of(&[&folder::NAME, &folder::PARENT])];
+    all.extend(inventory_names::properties());
     all
-}
-
-/// The properties of machines that not every vCenter tells changes of.
-pub(crate) fn untold_properties() -> PropertySpec {
-    let mut all = PropertySpec::of(&[
-        &vm::CONFIG_HARDWARE_NUM_CPU,
-        &vm::CONFIG_HARDWARE_MEMORY_MB,
-        &vm::CONFIG_INSTANCE_UUID,
-        &vm::CONFIG_TEMPLATE,
-    ]);
-    all.path_set.extend(marker_paths());
-    all.path_set.extend(facts::configuration().path_set);
-    all
-}
-
-fn marker_paths() -> impl Iterator<Item = String> {
-    marker::PROPERTIES.iter().map(|property| property.path().to_owned())
 }
 
 /// The properties of tasks.
@@ -215,6 +142,10 @@ impl Mirror {
             | "ResourcePool"
             | "VirtualApp"
             | "Datastore" => self.change_place(&mut update, then),
+            // Nobody is shown with the networks that they are on.
+            "Network" | "DistributedVirtualPortgroup" | "OpaqueNetwork" => {
+                self.places.entry(update.obj.clone()).or_default().change(&mut update)
+            }
             _ => self.change_folder(&mut update, then),
         }
     }
@@ -224,6 +155,7 @@ impl Mirror {
         self.concern_host(object, &mut then.concerned);
         self.hosts.remove(object);
         self.places.remove(object);
+        then.groups.extend(self.awaited_templates.remove(object).into_iter().flat_map(HashMap::into_values));
         if let Some(machine) = self.machines.remove(object) {
             if let Some(host) = &machine.facts.host {
                 self.concern_host(host, &mut then.concerned);
@@ -242,25 +174,32 @@ impl Mirror {
             then.groups.extend(self.awaited.get(&folder.name).map(|awaiting| awaiting.key.clone()));
         }
         // A list of recent tasks has an end, and what leaves it may well run: the end of our own is told of all the same.
-        if !self.submitters.contains_key(object) && !self.running.get(object).is_some_and(|running| running.is_clone) {
+        if !self.submitters.contains_key(object) && !self.running.get(object).is_some_and(|running| running.brings_vms)
+        {
             self.running.remove(object);
             self.tasks.remove(object);
         }
     }
 
-    /// Whether a folder has something in it, by what machines and folders say of their parents: vCenter tells of those at once,
-    /// and of a folder's own list not always.
-    pub(crate) fn is_occupied(&self, folder: &ManagedObjectReference) -> bool {
-        let machines = self.machines.values().map(|machine| machine.parent.as_ref());
-        let mut parents = machines.chain(self.folders.values().map(|folder| folder.parent.as_ref()));
-        parents.any(|parent| parent == Some(folder))
+    /// Has a group told when what it is to be cloned from is not what it is now.
+    pub(crate) fn await_template(&mut self, template: &VirtualMachineRef, group: &Awaiting) {
+        let waiting = self.awaited_templates.entry(template.reference().clone()).or_default();
+        waiting.insert(group.uid.clone(), group.key.clone());
+    }
+
+    /// Forgets the groups that are gone.
+    pub(crate) fn retain_groups(&mut self, is_there: impl Fn(&str) -> bool) {
+        self.awaited.retain(|_, awaiting| is_there(&awaiting.uid));
+        self.awaited_templates.retain(|_, waiting| {
+            waiting.retain(|uid, _| is_there(uid));
+            !waiting.is_empty()
+        });
     }
 
     /// vCenter doesn't let an object be read. What is known of it holds, and nothing is done to it.
     pub(crate) fn note_unreadable(&mut self, object: &ManagedObjectReference, now: Timestamp, then: &mut Consequences) {
-        if let Some(machine) = self.machines.get_mut(object) {
-            machine.legible.is_refused = true;
-            machine.note_reach(now);
+        if let Some(mut machine) = self.machines.change(object) {
+            machine.note_unreadable(now);
             then.groups.extend(machine.marker.as_ref().map(|marker| marker.owner.clone()));
         }
     }
@@ -319,6 +258,16 @@ impl Mirror {
         self.running.iter().any(|(task, running)| running.is_clone_of(user) && !is_known(task))
     }
 
+    /// The machines that this user has reconfigured by tasks that run, and that nobody here knows of.
+    pub(crate) fn unknown_reconfigurations(
+        &self,
+        user: &str,
+        is_known: impl Fn(&ManagedObjectReference) -> bool,
+    ) -> HashSet<&ManagedObjectReference> {
+        let unknown = self.running.iter().filter(|(task, running)| running.is_of(user) && !is_known(task));
+        unknown.filter_map(|(_, running)| running.reconfigures.as_ref()).collect()
+    }
+
     /// vCenter doesn't know a task of ours any more. What it did, the world shows.
     pub(crate) fn end_unseen(&mut self, task: &ManagedObjectReference, then: &mut Consequences) {
         self.running.remove(task);
@@ -345,7 +294,7 @@ impl Mirror {
 
     /// Whether a group has machines here.
     pub(crate) fn has_members(&self, group: &str, cluster: &str) -> bool {
-        self.machines.values().any(|machine| machine.is_of(group, cluster))
+        self.machines.marked(group).any(|(_, machine)| machine.is_of(group, cluster))
     }
 
     /// How a task ended, if it has. It is told once.
@@ -363,8 +312,9 @@ impl Mirror {
             // A vCenter that was restored from a backup may give an id again.
             self.destroyed.remove(&update.obj);
         }
-        let machine = self.machines.entry(update.obj.clone()).or_insert_with(|| Machine::new(now));
+        let mut machine = self.machines.change_or(&update.obj, || Machine::new(now));
         let (host_before, v_app_before) = (machine.facts.host.clone(), machine.facts.v_app.clone());
+        let template_before = machine.as_template();
         if let Some(name) = update.take(vm::NAME)? {
             machine.name = name.unwrap_or_default();
         }
@@ -378,45 +328,11 @@ impl Mirror {
         // Its group may be another than before, or none.
         then.groups.extend(machine.marker.as_ref().map(|marker| marker.owner.clone()));
         machine.change_identity(update)?;
-        let cpus = update.take(vm::CONFIG_HARDWARE_NUM_CPU)?.flatten();
-        let memory = update.take(vm::CONFIG_HARDWARE_MEMORY_MB)?.flatten();
-        let has_hardware = cpus.is_some() || memory.is_some();
-        if let Some(cpus) = cpus {
-            machine.hardware.cpus = u32::try_from(cpus).unwrap_or(0);
-        }
-        if let Some(memory) = memory {
-            machine.hardware.memory_mib = u64::try_from(memory).unwrap_or(0);
-        }
-        if let Some(enabled) = update.take(vm::CONFIG_CPU_HOT_ADD_ENABLED)? {
-            machine.hot_add.cpus = enabled.unwrap_or(false);
-        }
-        if let Some(enabled) = update.take(vm::CONFIG_MEMORY_HOT_ADD_ENABLED)? {
-            machine.hot_add.memory = enabled.unwrap_or(false);
-        }
-        if let Some(limit) = update.take(vm::CONFIG_HOT_PLUG_MEMORY_LIMIT)? {
-            machine.hot_add.memory_limit_mib =
-                limit.and_then(|limit| u64::try_from(limit).ok()).filter(|limit| *limit > 0);
-        }
-        if let Some(step) = update.take(vm::CONFIG_HOT_PLUG_MEMORY_INCREMENT_SIZE)? {
-            machine.hot_add.memory_step_mib = step.and_then(|step| u64::try_from(step).ok());
-        }
+        let has_hardware = machine.change_hardware(update)?;
         if update.take(vm::CONFIG_CHANGE_VERSION)?.is_some() && known && !has_hardware {
             then.reread.push(update.obj.clone());
         }
-        if let Some(power) = update.take(vm::RUNTIME_POWER_STATE)? {
-            machine.power = match power {
-                Some(VirtualMachinePowerState::PoweredOn) => Power::On,
-                Some(VirtualMachinePowerState::Suspended) => Power::Suspended,
-                _ => Power::Off,
-            };
-        }
-        if let Some(tools) = update.take(vm::GUEST_TOOLS_RUNNING_STATUS)? {
-            machine.tools_running = tools.as_deref() == Some("guestToolsRunning");
-            machine.facts.tools = tools;
-        }
-        if let Some(address) = update.take(vm::GUEST_IP_ADDRESS)? {
-            machine.address = address.filter(|address| !address.is_empty());
-        }
+        machine.change_state(update)?;
         machine.note_reach(now);
         // What people read comes last, so that nothing odd in it keeps the rest from being read.
         let connection = machine.connection.clone();
@@ -426,9 +342,16 @@ impl Mirror {
         }
         machine.created = machine.facts.created.unwrap_or(machine.created);
         let from = if known { now } else { machine.facts.up_since(now) };
-        machine.since.note(machine.power, machine.tools_running, machine.address.is_some(), from);
+        let Machine { power, tools_running, .. } = *machine;
+        let has_address = machine.address.is_some();
+        machine.since.note(power, tools_running, has_address, from);
         then.groups.extend(machine.marker.as_ref().map(|marker| marker.owner.clone()));
+        if machine.as_template() != template_before {
+            // Those that still have to wait will say so again.
+            then.groups.extend(self.awaited_templates.remove(&update.obj).into_iter().flat_map(HashMap::into_values));
+        }
         let host = machine.facts.host.clone();
+        drop(machine);
         if host != host_before {
             for host in host_before.iter().chain(&host) {
                 self.concern_host(host, &mut then.concerned);
@@ -458,7 +381,9 @@ impl Mirror {
     }
 
     fn change_folder(&mut self, update: &mut ObjectUpdate, then: &mut Consequences) -> Result<()> {
-        let folder = self.folders.entry(update.obj.clone()).or_default();
+        let is_used =
+            self.machines.inside(&update.obj).next().is_some() || self.folders.inside(&update.obj).next().is_some();
+        let mut folder = self.folders.change_or(&update.obj, Folder::default);
         let (name_before, parent_before) = (folder.name.clone(), folder.parent.clone());
         if let Some(name) = update.take(folder::NAME)? {
             folder.name = name.unwrap_or_default();
@@ -467,8 +392,10 @@ impl Mirror {
             folder.parent = parent.map(Into::into);
         }
         let is_moved = parent_before.is_some() && folder.parent.is_some() && folder.parent != parent_before;
-        then.concerned.everybody |= folder.name != name_before || folder.parent != parent_before;
+        // One that is new, and has nothing in it, is nobody's path.
+        then.concerned.everybody |= is_used && (folder.name != name_before || folder.parent != parent_before);
         then.groups.extend(self.awaited.get(&folder.name).map(|awaiting| awaiting.key.clone()));
+        drop(folder);
         if is_moved && !self.destroyed.is_empty() {
             // What is in it has left with it what was destroyed.
             for machine in self.machines_in(&update.obj, Timestamp::MAX) {
@@ -497,11 +424,16 @@ impl Mirror {
             TaskInfoState::Error => Ended::Failed(info.error.unwrap_or_default()),
             _ => {
                 let user = info.reason.downcast_ref::<TaskReasonUser>().map(|reason| reason.user_name.clone());
-                let is_clone = info.description_id.starts_with("VirtualMachine.clone");
-                if is_clone && !self.running.contains_key(&update.obj) {
+                // vCenter says `Folder.moveInto`, simulators the name of the call.
+                let brings_vms = ["VirtualMachine.clone", "Folder.moveInto"]
+                    .iter()
+                    .any(|beginning| info.description_id.starts_with(beginning));
+                if brings_vms && !self.running.contains_key(&update.obj) {
                     then.clones.push(update.obj.clone());
                 }
-                self.running.insert(update.obj.clone(), Running { is_clone, user });
+                let is_reconfiguration = info.description_id == "VirtualMachine.reconfigure";
+                let reconfigures = info.entity.filter(|_| is_reconfiguration).map(Into::into);
+                self.running.insert(update.obj.clone(), Running { brings_vms, reconfigures, user });
                 return Ok(());
             }
         };
@@ -512,80 +444,10 @@ impl Mirror {
     }
 }
 
-impl Machine {
-    /// A machine of which nothing is known yet.
-    pub(crate) fn new(created: Timestamp) -> Self {
-        Self {
-            name: String::new(),
-            parent: None,
-            marker: None,
-            keys: Keys::default(),
-            instance: None,
-            is_template: false,
-            connection: None,
-            legible: Legible::default(),
-            unreachable_since: None,
-            hardware: Hardware { cpus: 0, memory_mib: 0 },
-            hot_add: HotAdd::default(),
-            power: Power::Off,
-            tools_running: false,
-            address: None,
-            since: Since::default(),
-            created,
-            facts: Facts::default(),
-        }
-    }
-
-    /// Takes up what tells it from all others. What vCenter can't show now, or doesn't let be read, stays as it was.
-    fn change_identity(&mut self, update: &mut ObjectUpdate) -> Result<()> {
-        let is_of_config = |path: &str| path.starts_with("config");
-        if update.missing_set.iter().any(|missing| is_of_config(&missing.path)) {
-            self.legible.is_refused = true;
-        } else if update.change_set.iter().any(|change| is_of_config(&change.name) && change.val.is_some()) {
-            self.legible.is_refused = false;
-        }
-        if let Some(instance) = update.take(vm::CONFIG_INSTANCE_UUID)? {
-            self.legible.is_there = instance.is_some();
-            // It is compared with markers and records, and can be written in two ways.
-            let instance = instance.map(|uuid| uuid.to_ascii_lowercase());
-            self.instance = instance.or(self.instance.take());
-        }
-        if let Some(template) = update.take(vm::CONFIG_TEMPLATE)? {
-            self.is_template = template.unwrap_or(self.is_template);
-        }
-        if let Some(connection) = update.take(vm::RUNTIME_CONNECTION_STATE)? {
-            self.connection = connection.map(|connection| connection.to_string());
-        }
-        self.keys.change(update, self.legible.is_there && self.is_connected())?;
-        self.marker = self.keys.marker();
-        Ok(())
-    }
-
-    fn is_connected(&self) -> bool {
-        self.connection.as_deref().is_none_or(|state| state == "connected")
-    }
-
-    fn note_reach(&mut self, now: Timestamp) {
-        let is_reached = self.is_connected() && self.legible == Legible { is_there: true, is_refused: false };
-        self.unreachable_since = if is_reached { None } else { self.unreachable_since.or(Some(now)) };
-    }
-}
-
-impl Since {
-    /// What holds and didn't before holds since the time that is given.
-    fn note(&mut self, power: Power, tools: bool, address: bool, from: Timestamp) {
-        let begin = |since: Option<Timestamp>, holds: bool| if holds { since.or(Some(from)) } else { None };
-        let on = power == Power::On;
-        self.on = begin(self.on, on);
-        self.tools = begin(self.tools, on && tools);
-        self.address = begin(self.address, on && address);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use drover_core::{group::Revision, names::Slot};
-    use vim25::types::PropertyChange;
+    use drover_core::{group::Revision, inventory::Marker, names::Slot};
+    use vim25::types::{PropertyChange, TaskInfo};
 
     use super::*;
 
@@ -607,11 +469,51 @@ mod tests {
             revision: Revision(0),
             cluster: "here".to_owned(),
             made: None,
+            storage_mib: None,
         };
         let mut machine = Machine::new(Timestamp::UNIX_EPOCH);
         (machine.parent, machine.marker) = (Some(reference("Folder", "f-1")), Some(marker));
         mirror.machines.insert(reference("VirtualMachine", "vm-1"), machine);
         mirror
+    }
+
+    #[test]
+    fn what_brings_vms_into_a_folder_is_known_by_the_words_of_every_vcenter() {
+        let runs = |description: &str| {
+            let mut mirror = mirror();
+            let info = TaskInfo {
+                state: TaskInfoState::Running,
+                description_id: description.to_owned(),
+                ..TaskInfo::default()
+            };
+            let val = Some(Any::object(info));
+            let change = PropertyChange { name: "info".to_owned(), val, ..PropertyChange::default() };
+            let obj = reference("Task", "task-1");
+            let update = ObjectUpdate { obj, change_set: vec![change], ..ObjectUpdate::default() };
+            mirror.change(update, Timestamp::UNIX_EPOCH, &mut Consequences::default()).unwrap();
+            mirror.has_unknown_clone("drover", |_| false)
+        };
+        for description in ["VirtualMachine.clone", "Folder.moveInto", "Folder.moveIntoFolder"] {
+            assert!(runs(description), "{description}");
+        }
+        assert!(!runs("VirtualMachine.powerOn") && !runs("Folder.createVm"));
+    }
+
+    #[test]
+    fn a_new_folder_concerns_those_alone_who_are_in_it() {
+        let told = |mirror: &mut Mirror, id: &str, name: &str| {
+            let name = Some(Any::String(name.to_owned()));
+            let change = PropertyChange { name: "name".to_owned(), val: name, ..PropertyChange::default() };
+            let obj = reference("Folder", id);
+            let update = ObjectUpdate { obj, change_set: vec![change], ..ObjectUpdate::default() };
+            let mut then = Consequences::default();
+            mirror.change(update, Timestamp::UNIX_EPOCH, &mut then).unwrap();
+            then.concerned.everybody
+        };
+        let mut mirror = mirror();
+        assert!(!told(&mut mirror, "f-9", "new"), "nobody is in it");
+        assert!(told(&mut mirror, "f-1", "renamed"), "the path of a VM is another");
+        assert!(told(&mut mirror, "root", "told late"), "so it is where a folder is told of after what is in it");
     }
 
     #[test]

@@ -4,12 +4,17 @@ mod away;
 pub(crate) mod facts;
 pub(crate) mod figures;
 pub(crate) mod host;
+mod indexed;
+pub(crate) mod inventory;
+pub(crate) mod inventory_names;
+mod inventory_path;
+mod lookups;
+pub(crate) mod machine;
 pub(crate) mod marker;
 pub(crate) mod mirror;
-pub(crate) mod rights;
+pub(crate) mod privileges;
 mod sight;
 mod told;
-pub(crate) mod whereabouts;
 
 use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -20,33 +25,33 @@ use std::time::Duration;
 use drover_api::VmGroup;
 use drover_core::{group::Timestamp, reasons::Reason};
 use tokio::{
-    sync::{Notify, Semaphore, mpsc},
+    sync::{Notify, mpsc},
     task::JoinSet,
     time::timeout,
 };
 use tracing::{info, warn};
 use vim25::{
-    Client, Collector, Event, Inventory, ManagedObjectReference, Scope, Update, Updates, Watch,
+    Client, Collector, Error, Event, Inventory, ManagedObjectReference, Scope, Update, Updates, Watch,
     refs::TaskRef,
     types::{AboutInfo, ObjectSpec, PropertyFilterSpec},
 };
 
 use crate::{
-    group::{self, Works},
-    leadership::Claim,
+    group::{self, Executor},
+    leadership::{Claim, Mandate},
     loops::{Loops, Pulse, Running, is_ending},
 };
+use away::obstacle;
 pub(crate) use away::{Away, reason};
+use inventory_names::Concerned;
+use lookups::Lookups;
 use mirror::{Consequences, GroupKey, Mirror};
-use rights::Rights;
+use privileges::Privileges;
 use sight::Sight;
 pub(crate) use sight::Token;
-use whereabouts::Concerned;
 
 /// How long a vCenter may take to end a session.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// How many groups may look for what they name at once.
-const LOOKUPS: usize = 16;
 /// How long to wait before the first word is tried again, at first and in the end.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
@@ -91,20 +96,20 @@ pub(crate) enum Login {
 
 /// A vCenter that is followed.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct VCenterHandle {
     /// The VCenter's name.
     pub name: String,
     pub client: Client,
     login: Login,
     pub inventory: Inventory,
     /// So that a slow vCenter is not asked everything at once.
-    pub lookups: Semaphore,
+    pub lookups: Lookups,
     /// The right to change anything in it.
     claim: Claim,
     is_retired: AtomicBool,
     mirror: Mutex<Mirror>,
-    works: Mutex<Works>,
-    rights: Mutex<Rights>,
+    executor: Mutex<Executor>,
+    privileges: Mutex<Privileges>,
     /// Whether the mirror can be relied on.
     sight: Mutex<Sight>,
     /// What it says of itself.
@@ -130,7 +135,7 @@ pub(crate) struct Live {
     triggers: mpsc::UnboundedSender<Trigger>,
 }
 
-impl Live {
+impl VCenterHandle {
     /// Begins to follow a vCenter, which is the instance that it was before, if that is known. `triggers` says whom its changes
     /// concern.
     pub(crate) fn start(
@@ -142,17 +147,18 @@ impl Live {
         triggers: mpsc::UnboundedSender<Trigger>,
         loops: &Loops,
     ) -> Arc<Self> {
+        client.expect_instance(instance.clone());
         let live = Arc::new(Self {
             name: name.to_owned(),
             inventory: Inventory::new(client.clone()),
             client,
             login,
-            lookups: Semaphore::new(LOOKUPS),
+            lookups: Lookups::default(),
             claim,
             is_retired: AtomicBool::new(false),
             mirror: Mutex::default(),
-            works: Mutex::default(),
-            rights: Mutex::default(),
+            executor: Mutex::default(),
+            privileges: Mutex::default(),
             sight: Mutex::new(Sight::new(Timestamp::now())),
             about: Mutex::default(),
             instance: instance.map(OnceLock::from).unwrap_or_default(),
@@ -202,7 +208,7 @@ impl Live {
         };
         // Nothing waits long for that.
         if let Ok(Err(error)) = timeout(FAREWELL, end).await {
-            warn!(vcenter = %self.name, %error, "the session could not be ended");
+            warn!(vcenter = %self.name, %error, "Logout failed");
         }
     }
 
@@ -233,12 +239,38 @@ impl Live {
 
     /// Forgets the groups that are gone.
     pub(crate) fn retain_groups(&self, is_there: impl Fn(&str) -> bool) {
-        self.works().retain(&is_there);
-        self.rights().retain_groups(&is_there);
-        self.mirror().awaited.retain(|_, awaiting| is_there(&awaiting.uid));
+        self.executor().retain(&is_there);
+        self.privileges().retain_groups(&is_there);
+        self.mirror().retain_groups(&is_there);
     }
 
-    /// The proof that it may be changed now, if it may: all of it is in sight, it is the vCenter that it always was, and this operator
+    /// The right to change anything in it, while this replica has it.
+    pub(crate) fn mandate(&self) -> Option<Mandate> {
+        self.claim.mandate()
+    }
+
+    /// Whether this is the right to change anything in it, and no other.
+    pub(crate) fn honours(&self, mandate: &Mandate) -> bool {
+        mandate.is_of(&self.claim)
+    }
+
+    /// Begins to work in the name of a mandate. What is remembered of an earlier one is void, as after a start of the operator: another
+    /// replica may have worked in between.
+    pub(crate) fn enter(&self, mandate: &Mandate) {
+        if self.executor().enter(mandate.epoch()) {
+            self.mirror().submitters.clear();
+            self.privileges().doubt();
+            self.track_unknown_clones();
+        }
+    }
+
+    /// Forgets what was queued and is remembered: another replica works here now.
+    pub(crate) fn resign(&self) {
+        self.executor().resign();
+        self.mirror().submitters.clear();
+    }
+
+    /// The proof that it may be changed now, if it may: all of it is in sight, it is the vCenter that it always was, and this replica
     /// has the claim.
     pub(crate) fn token(&self) -> Option<Token> {
         let may_change = self.claim.holds() && !self.is_retired.load(Ordering::Acquire) && !is_ending();
@@ -259,13 +291,13 @@ impl Live {
     }
 
     /// What is queued and under way. Whoever takes both takes this before the mirror.
-    pub(crate) fn works(&self) -> MutexGuard<'_, Works> {
-        self.works.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn executor(&self) -> MutexGuard<'_, Executor> {
+        self.executor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known of the rights that Drover has in it.
-    pub(crate) fn rights(&self) -> MutexGuard<'_, Rights> {
-        self.rights.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn privileges(&self) -> MutexGuard<'_, Privileges> {
+        self.privileges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why vCenter can't be worked with now, if it can't.
@@ -301,10 +333,10 @@ impl Live {
     pub(crate) fn judge(&self) {
         let (released, remembered) = (self.released(), self.remembered());
         let released = released.iter().map(String::as_str).collect();
-        let mut works = self.works();
-        works.note_shown(&self.mirror());
-        let before = works.incident().map(|incident| incident.id.clone());
-        let after = works.judge(&self.name, released, remembered.as_deref(), Timestamp::now());
+        let mut executor = self.executor();
+        executor.note_shown(&self.mirror());
+        let before = executor.incident().map(|incident| incident.id.clone());
+        let after = executor.judge(&self.name, released, remembered.as_deref(), Timestamp::now());
         if after.map(|incident| incident.id) != before {
             // Nobody plans for any other reason, and all have waited for this or have to be told.
             self.trigger(Trigger::VCenter(self.name.clone()));
@@ -325,7 +357,7 @@ impl Live {
         let _ = self.triggers.send(trigger);
     }
 
-    fn obstruct(&self, reason: Reason, why: String) {
+    fn obstruct(&self, (reason, why): (Reason, String)) {
         self.sight().obstruct(reason, why, Timestamp::now());
         self.trigger(Trigger::VCenter(self.name.clone()));
     }
@@ -334,25 +366,25 @@ impl Live {
     async fn be_there(self: &Arc<Self>) {
         let session = match self.client.session().await {
             Ok(session) => session,
-            Err(error) => return self.obstruct(reason(&error), error.to_string()),
+            Err(error) => return self.obstruct(obstacle(&error)),
         };
         session.user.user_name.clone_into(&mut self.user.lock().unwrap_or_else(PoisonError::into_inner));
         let about = session.content.about.clone();
         let is = about.instance_uuid.clone().unwrap_or_default();
         *self.about.lock().unwrap_or_else(PoisonError::into_inner) = Some(about);
         let was = self.instance.get_or_init(|| is.clone());
+        // From now on, no other gets the password.
+        self.client.expect_instance(Some(was.clone()));
         if !was.eq_ignore_ascii_case(&is) {
-            let server = self.client.endpoint();
-            let why = format!(
-                "{server} is another vCenter ({is}) than before ({was}): set spec.server back, or make another VCenter for it"
-            );
-            return self.obstruct(Reason::AnotherVCenter, why);
+            // It was logged in to while nobody knew which one it should be.
+            let (endpoint, expected) = (self.client.endpoint().to_string(), was.clone());
+            return self.obstruct(obstacle(&Error::OtherInstance { endpoint, expected, found: is }));
         }
-        self.works().start_over(Timestamp::now());
-        self.rights().doubt();
+        self.executor().start_over(Timestamp::now());
+        self.privileges().doubt();
         self.track_unknown_clones();
         if self.sight().trust(session) {
-            info!(vcenter = %self.name, server = %self.client.endpoint(), "vCenter is mirrored");
+            info!(vcenter = %self.name, server = %self.client.endpoint(), "vCenter mirrored");
             self.trigger(Trigger::VCenter(self.name.clone()));
         }
     }
@@ -389,19 +421,19 @@ impl Live {
                         continue;
                     }
                     if let Err(error) = self.mirror().change(update, now, &mut then) {
-                        warn!(%object, %error, "vCenter told something that can't be read");
+                        warn!(vcenter = %self.name, %object, %error, "Update from vCenter not understood");
                     }
                 }
                 Update::Gone { object, watch: Collector::TASKS } => self.mirror().end_unseen(&object, &mut then),
                 Update::Gone { object, .. } => self.mirror().remove(&object, now, &mut then),
                 Update::Missing { missing, .. } => {
-                    warn!(object = %missing.obj, fault = %missing.fault, "an object can't be read");
+                    warn!(vcenter = %self.name, object = %missing.obj, fault = %missing.fault, "Object in vCenter not readable");
                     self.mirror().note_unreadable(&missing.obj, now, &mut then);
                 }
                 Update::Failed { error, watch } => {
-                    warn!(vcenter = %self.name, %error, "a watch can't be set up");
+                    warn!(vcenter = %self.name, %error, "Watch in vCenter not set up");
                     self.sight().lose_watch(watch, error.to_string(), now);
-                    self.obstruct(reason(&error), error.to_string());
+                    self.obstruct(obstacle(&error));
                 }
                 Update::Synced { watch } => {
                     let is_whole = self.sight().sync(watch);
@@ -435,12 +467,12 @@ impl Live {
     /// Not every vCenter tells what a machine's configuration changed to.
     async fn reread(&self, machines: Vec<ManagedObjectReference>, then: &mut Consequences) {
         let object_set = machines.into_iter().map(|obj| ObjectSpec { obj, ..ObjectSpec::default() }).collect();
-        let prop_set = vec![mirror::untold_properties()];
+        let prop_set = vec![machine::untold_properties()];
         let filter = PropertyFilterSpec { prop_set, object_set, report_missing_objects_in_results: Some(true) };
         let found = match self.client.retrieve(vec![filter]).await {
             Ok(found) => found,
             // Whatever it was, the stream meets it too, and everything is read again after it.
-            Err(error) => return warn!(%error, "a machine could not be read again"),
+            Err(error) => return warn!(vcenter = %self.name, %error, "VM not read again"),
         };
         let now = Timestamp::now();
         for content in found {
@@ -459,23 +491,23 @@ impl Live {
                 continue; // It has gone meanwhile.
             }
             if let Err(error) = mirror.change(update, now, then) {
-                warn!(%error, "a machine could not be read again");
+                warn!(vcenter = %self.name, %error, "VM not read again");
             }
         }
     }
 }
 
 /// Follows vCenter for as long as the operator runs.
-async fn follow(live: Arc<Live>, pulse: Pulse) {
+async fn follow(live: Arc<VCenterHandle>, pulse: Pulse) {
     let mut pause = FIRST_PAUSE;
     let (root, tasks) = loop {
         match pulse.wait(live.client.content()).await {
             Ok(content) => break (content.root_folder, content.task_manager),
             Err(error) => {
-                warn!(vcenter = %live.name, %error, "vCenter can't be reached");
-                let obstacle = reason(&error);
-                live.obstruct(obstacle, error.to_string());
-                match obstacle {
+                warn!(vcenter = %live.name, %error, "vCenter not reachable");
+                let (reason, why) = obstacle(&error);
+                live.obstruct((reason, why));
+                match reason {
                     Reason::LoginRefused => pulse.wait(live.client.login_allowed()).await,
                     _ => tokio::time::sleep(pause).await,
                 }
@@ -498,20 +530,20 @@ async fn follow(live: Arc<Live>, pulse: Pulse) {
     }
 }
 
-async fn read(live: &Arc<Live>, mut updates: Updates, pulse: &Pulse) {
+async fn read(live: &Arc<VCenterHandle>, mut updates: Updates, pulse: &Pulse) {
     while let Some(event) = pulse.wait(updates.next()).await {
         match event {
             // It may have to ask vCenter something.
             Event::Updates(updates) => pulse.wait(live.take_up(updates)).await,
             Event::Blind(error) => {
                 live.sight().lose(error.to_string(), Timestamp::now());
-                info!(vcenter = %live.name, %error, "vCenter is read anew");
+                info!(vcenter = %live.name, %error, "vCenter read again");
             }
             Event::Down(error) => {
-                warn!(vcenter = %live.name, %error, "vCenter is away");
-                live.obstruct(reason(&error), error.to_string());
+                warn!(vcenter = %live.name, %error, "vCenter connection lost");
+                live.obstruct(obstacle(&error));
             }
-            Event::Up => info!(vcenter = %live.name, "vCenter is back"),
+            Event::Up => info!(vcenter = %live.name, "vCenter connection restored"),
         }
     }
 }

@@ -100,7 +100,7 @@ impl Sight {
     /// What is in the way, if that is worth a word.
     pub(crate) fn away(&self, now: Timestamp) -> Option<Away> {
         let is_long = |since: &Timestamp| since.checked_add(MOMENT).is_ok_and(|end| end <= now);
-        let reason = if self.has_been_there { Reason::VCenterAway } else { Reason::NotReadYet };
+        let reason = if self.has_been_there { Reason::VCenterUnreachable } else { Reason::Connecting };
         let blind = self.blind.as_ref().filter(|(since, _)| is_long(since));
         let blind = blind.map(|(since, why)| Away { reason, why: why.clone(), since: *since });
         self.away.clone().or(blind)

@@ -96,7 +96,7 @@ impl Unreadable {
             Ok(Some(Some(value))) => Told::Is(value),
             Err(error) => {
                 if self.0.insert(property.path()) {
-                    warn!(object = %update.obj, %error, "a value can't be read, and is not shown");
+                    warn!(object = %update.obj, %error, "Value from vCenter not understood");
                 }
                 Told::Nothing
             }

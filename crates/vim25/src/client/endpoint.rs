@@ -57,6 +57,11 @@ impl FromStr for Endpoint {
         let (authority, path) = rest.find(['/', '?', '#']).map_or((rest, ""), |at| rest.split_at(at));
         let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
         let bad = |reason| BadEndpoint { address: format!("{host}{path}"), reason };
+        if let Some((_, shown)) = path.rsplit_once('@') {
+            // Most likely that is the end of a password, and before it nothing is a host.
+            let reason = "a /, ? or # in a user or password is written as %2F, %3F or %23";
+            return Err(BadEndpoint { address: shown.to_owned(), reason });
+        }
         if scheme != "https" && scheme != "http" {
             return Err(bad("the scheme is not https"));
         }
@@ -152,6 +157,9 @@ mod tests {
             ("vc.example.com:none", "the port is no number"),
             ("vc example com", "it has characters"),
             ("u:hunter2@vc:x", "the port is no number"),
+            ("u:hunter2#1@vc", "a /, ? or # in a user"),
+            ("12:hunter2/34@vc", "a /, ? or # in a user"),
+            ("https://u:12/hunter2@vc/sdk", "a /, ? or # in a user"),
         ] {
             let error = text.parse::<Endpoint>().unwrap_err();
             assert!(error.reason.starts_with(reason), "{text}: {error}");

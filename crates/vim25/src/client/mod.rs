@@ -46,13 +46,24 @@ pub struct Settings {
     pub observer: Option<Observer>,
 }
 
-/// Is told of each call: the method's name, and whether it was answered without a fault.
+/// Is told of each call that has ended, logins and logouts included.
 #[derive(Clone)]
-pub struct Observer(Arc<dyn Fn(&'static str, bool) + Send + Sync>);
+pub struct Observer(Arc<dyn Fn(Call<'_>) + Send + Sync>);
+
+/// A call that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The method's name.
+    pub method: &'static str,
+    /// How long it took.
+    pub took: Duration,
+    /// Why there is no answer, or none without a fault.
+    pub error: Option<&'a Error>,
+}
 
 impl Observer {
     /// Has a function told.
-    pub fn new(tell: impl Fn(&'static str, bool) + Send + Sync + 'static) -> Self {
+    pub fn new(tell: impl Fn(Call<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(tell))
     }
 }
@@ -71,7 +82,8 @@ impl Default for Settings {
             request_timeout: Duration::from_mins(1),
             login_pause: Duration::from_mins(1),
             login_retry: Duration::from_mins(15),
-            max_response: 128 << 20,
+            // A page of what is watched has 100 objects, and of what is asked for 1000.
+            max_response: 48 << 20,
             user_agent: concat!("vim25/", env!("CARGO_PKG_VERSION")).to_owned(),
             observer: None,
         }
@@ -82,17 +94,15 @@ impl Default for Settings {
 #[derive(Clone, Debug)]
 pub struct Client {
     transport: Arc<Transport>,
-    observer: Option<Observer>,
     sessions: Arc<Sessions>,
 }
 
 impl Client {
     /// A client that has not said anything yet: the first call connects and logs in.
     pub fn new(endpoint: Endpoint, credentials: Credentials, settings: Settings) -> Result<Self, BadTrust> {
-        let observer = settings.observer.clone();
         let pauses = Pauses { any: settings.login_pause, same: settings.login_retry };
         let transport = Arc::new(Transport::new(endpoint, settings)?);
-        Ok(Self { sessions: Arc::new(Sessions::new(credentials, pauses)), transport, observer })
+        Ok(Self { sessions: Arc::new(Sessions::new(credentials, pauses)), transport })
     }
 
     /// The vCenter's address.
@@ -109,6 +119,12 @@ impl Client {
     /// The session, if there is one.
     pub async fn current_session(&self) -> Option<Arc<Session>> {
         self.sessions.current().await
+    }
+
+    /// Whether there is a session, as far as is known: vCenter may have ended it without a word.
+    #[must_use]
+    pub fn is_logged_in(&self) -> bool {
+        self.sessions.is_live()
     }
 
     /// The thumbprint of the certificate that the server showed last, trusted or not.
@@ -160,13 +176,11 @@ impl Client {
         limit: Duration,
     ) -> Result<M::Response> {
         let message = to_envelope(request)?;
-        let answer = self.transport.post(message, &session.action, Some(session.cookie.expose()), limit).await;
-        let outcome =
-            answer.map_err(Error::from).and_then(|answer| read_response_within::<M>(&answer.body, Limits::default()));
-        if let Some(Observer(tell)) = &self.observer {
-            tell(M::NAME, outcome.is_ok());
-        }
-        outcome
+        let call = async {
+            let answer = self.transport.post(message, &session.action, Some(session.cookie.expose()), limit).await?;
+            read_response_within::<M>(&answer.body, Limits::default())
+        };
+        self.transport.observed::<M, _>(call).await
     }
 
     /// Gives the session up if it is this one, so that the next call logs in.
@@ -180,6 +194,12 @@ impl Client {
     /// [`Settings::login_pause`] is over. The same ones with the same stamp, or the first one, change nothing.
     pub fn set_credentials(&self, credentials: Credentials, stamp: &str) {
         self.sessions.set_credentials(credentials, stamp);
+    }
+
+    /// Says which vCenter the credentials are for, by its instance UUID: from the next login on, a server that says to be another one
+    /// gets none of them. `None`: any.
+    pub fn expect_instance(&self, uuid: Option<String>) {
+        self.sessions.expect_instance(uuid);
     }
 
     /// Returns once a login may be tried: at once, unless vCenter has refused the last one. Then it is when other credentials, or

@@ -1,5 +1,6 @@
 //! The one session of a client: who logs in, when, and when not.
 
+use std::convert::identity;
 use std::sync::{
     Arc, Mutex as SyncMutex, PoisonError,
     atomic::{AtomicBool, AtomicU64, Ordering},
@@ -79,8 +80,12 @@ pub(super) struct Sessions {
     state: Mutex<State>,
     attempts: AtomicU64,
     credentials: SyncMutex<Versioned>,
+    /// The vCenter that credentials are for, once that is known.
+    instance: SyncMutex<Option<String>>,
     replaced: Notify,
     is_closed: AtomicBool,
+    /// Whether there is a session, for those who can't wait for a login to end.
+    is_live: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -105,8 +110,10 @@ impl Sessions {
             state: Mutex::new(State { live: None, failed: None, refusals: Refusals::new(pauses) }),
             attempts: AtomicU64::new(0),
             credentials: SyncMutex::new(Versioned { version: 0, credentials, stamp: None }),
+            instance: SyncMutex::default(),
             replaced: Notify::new(),
             is_closed: AtomicBool::new(false),
+            is_live: AtomicBool::new(false),
         }
     }
 
@@ -148,7 +155,7 @@ impl Sessions {
         {
             return Err(failure(error));
         }
-        let outcome = log_in(transport, &credentials).await;
+        let outcome = log_in(transport, &credentials, self.expected()).await;
         let attempt = self.attempts.fetch_add(1, Ordering::AcqRel) + 1;
         match outcome {
             Ok(session) => {
@@ -161,6 +168,7 @@ impl Sessions {
                 }
                 let session = Arc::new(session);
                 state.live = Some(Arc::clone(&session));
+                self.is_live.store(true, Ordering::Release);
                 Ok(session)
             }
             Err(error) => {
@@ -186,15 +194,25 @@ impl Sessions {
         self.state.lock().await.live.clone()
     }
 
+    pub(super) fn is_live(&self) -> bool {
+        self.is_live.load(Ordering::Acquire)
+    }
+
     pub(super) async fn forget(&self, session: &Session) {
         let mut state = self.state.lock().await;
         if state.live.as_ref().is_some_and(|live| live.cookie == session.cookie) {
             state.live = None;
+            self.is_live.store(false, Ordering::Release);
         }
     }
 
     pub(super) async fn logout(&self, transport: &Transport) -> Result<()> {
-        let Some(session) = self.state.lock().await.live.take() else { return Ok(()) };
+        let session = {
+            let mut state = self.state.lock().await;
+            self.is_live.store(false, Ordering::Release);
+            state.live.take()
+        };
+        let Some(session) = session else { return Ok(()) };
         log_out(transport, &session).await
     }
 
@@ -213,6 +231,14 @@ impl Sessions {
         if is_news {
             self.replaced.notify_waiters();
         }
+    }
+
+    pub(super) fn expect_instance(&self, uuid: Option<String>) {
+        *self.instance.lock().unwrap_or_else(PoisonError::into_inner) = uuid;
+    }
+
+    fn expected(&self) -> Option<String> {
+        self.instance.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns once the credentials may be tried.
@@ -241,55 +267,69 @@ async fn log_out(transport: &Transport, session: &Session) -> Result<()> {
     let Some(this) = session.content.session_manager.clone() else { return Ok(()) };
     let message = crate::to_envelope(&Logout { this })?;
     let limit = transport.request_timeout();
-    let answer = transport.post(message, &session.action, Some(session.cookie.expose()), limit).await?;
-    match read_response::<Logout>(&answer.body) {
-        Err(error) if error.is_session_lost() => Ok(()),
-        outcome => outcome,
-    }
+    let call = async {
+        let answer = transport.post(message, &session.action, Some(session.cookie.expose()), limit).await?;
+        match read_response::<Logout>(&answer.body) {
+            Err(error) if error.is_session_lost() => Ok(()),
+            outcome => outcome,
+        }
+    };
+    transport.observed::<Logout, _>(call).await
 }
 
 /// Any vCenter that still runs speaks this version, so the first question is asked in it.
 const FIRST_ACTION: &str = "urn:vim25/6.0";
 
-async fn log_in(transport: &Transport, credentials: &Credentials) -> Result<Session> {
+async fn log_in(transport: &Transport, credentials: &Credentials, expected: Option<String>) -> Result<Session> {
     let this = ServiceInstanceRef::new("ServiceInstance");
-    let (content, _) = ask(transport, Envelope::new(&RetrieveServiceContent { this }), FIRST_ACTION).await?;
+    let question = RetrieveServiceContent { this };
+    let (content, _) = ask(transport, Envelope::new(&question), FIRST_ACTION, identity).await?;
+    let found = content.about.instance_uuid.clone().unwrap_or_default();
+    if let Some(expected) = expected.filter(|expected| !expected.eq_ignore_ascii_case(&found)) {
+        return Err(Error::OtherInstance { endpoint: transport.endpoint().to_string(), expected, found });
+    }
     let action = format!("urn:vim25/{}", spoken(&content.about.api_version));
     // A server without one has no users: nothing to log in to.
     let this = content.session_manager.clone().unwrap_or_else(|| SessionManagerRef::new("SessionManager"));
     let (user, answer) = match credentials {
         Credentials::Password { user, password } => {
             let login = Login { this, user_name: user.clone(), password: password.clone(), locale: None };
-            ask(transport, Envelope::new(&login), &action).await.map_err(unquoted)?
+            ask(transport, Envelope::new(&login), &action, unquoted).await?
         }
         Credentials::Token(token) => {
             let header = security(token.expose(), Timestamp::now());
             let login = LoginByToken { this, locale: None };
-            ask(transport, Envelope::new(&login).header(&header), &action).await.map_err(unquoted)?
+            ask(transport, Envelope::new(&login).header(&header), &action, unquoted).await?
         }
     };
     let cookie = Secret::new(answer.cookie.ok_or(Error::NoSession { endpoint: transport.endpoint().to_string() })?);
     Ok(Session { content, user, cookie, action })
 }
 
-/// Calls without a session.
+/// Calls without a session. `told` is what is told of an error, also to the observer.
 async fn ask<M: Method>(
     transport: &Transport,
     envelope: Envelope<'_, M>,
     action: &str,
+    told: fn(Error) -> Error,
 ) -> Result<(M::Response, Answer)> {
-    let answer = transport.post(envelope.to_bytes()?, action, None, transport.request_timeout()).await?;
-    Ok((read_response::<M>(&answer.body)?, answer))
+    let message = envelope.to_bytes()?;
+    let call = async {
+        let answer = transport.post(message, action, None, transport.request_timeout()).await;
+        let answer = answer.map_err(|error| told(error.into()))?;
+        Ok((read_response::<M>(&answer.body).map_err(told)?, answer))
+    };
+    transport.observed::<M, _>(call).await
 }
 
-/// An answer to a login may be a page that quotes the request, password and all.
-fn unquoted(mut error: Error) -> Error {
-    if let Error::Transport(TransportError::Http { beginning, .. } | TransportError::NotXml { beginning, .. }) =
-        &mut error
-    {
-        "(not shown, because it answers a login)".clone_into(beginning);
+/// An answer to a login may repeat the request, password and all.
+fn unquoted(error: Error) -> Error {
+    match error {
+        Error::Transport(error) => Error::Transport(error.unquoted()),
+        Error::Read(error) => Error::Read(error.unquoted()),
+        Error::Fault(soap) => Error::Fault(Box::new(soap.unquoted())),
+        error => error,
     }
-    error
 }
 
 /// The older of the server's version and the one that the types are from.

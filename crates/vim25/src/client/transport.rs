@@ -1,6 +1,10 @@
 //! SOAP messages over HTTP: one request, one answer, within limits of time and size.
 
-use std::{error::Error as StdError, io::Read, time::Duration};
+use std::{
+    error::Error as StdError,
+    io::Read,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
@@ -12,13 +16,17 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 
+use crate::wire::NOT_SHOWN;
+
 use super::{
-    Endpoint, Settings,
+    Call, Endpoint, Observer, Settings,
     connect::Within,
     trust::{BadTrust, Shown, Thumbprint, client_config, objection},
 };
 
 /// Why there is no answer that could be read. Each says what to look at.
+///
+/// Whoever answers at an address need not be a vCenter, so no sentence repeats what was answered. The fields have it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
@@ -60,7 +68,7 @@ pub enum TransportError {
         after: Duration,
     },
     /// The server answered, but not as a vCenter that is ready does.
-    #[error("{endpoint} answered with HTTP {status}: {beginning:?}")]
+    #[error("{endpoint} answered with HTTP {status}: it is a vCenter that is not ready, or none")]
     Http {
         /// The vCenter.
         endpoint: String,
@@ -70,7 +78,7 @@ pub enum TransportError {
         beginning: String,
     },
     /// The server says that the API is elsewhere. Calls carry a session, so they don't follow.
-    #[error("{endpoint} redirects to {location:?}: use that address if it is the vCenter's")]
+    #[error("{endpoint} redirects to another address: use the vCenter's own")]
     Redirect {
         /// The vCenter.
         endpoint: String,
@@ -78,7 +86,7 @@ pub enum TransportError {
         location: String,
     },
     /// The answer is no XML: perhaps a proxy's page.
-    #[error("{endpoint} answered with {content_type:?} instead of XML, as a proxy or a web server does: {beginning:?}")]
+    #[error("{endpoint} answered with something else than XML, as a proxy or a web server does")]
     NotXml {
         /// The vCenter.
         endpoint: String,
@@ -95,6 +103,26 @@ pub enum TransportError {
         /// The limit.
         limit: usize,
     },
+}
+
+impl TransportError {
+    /// The same without what was answered.
+    pub(super) fn unquoted(mut self) -> Self {
+        match &mut self {
+            Self::Http { beginning, .. } => NOT_SHOWN.clone_into(beginning),
+            Self::Redirect { location, .. } => NOT_SHOWN.clone_into(location),
+            Self::NotXml { content_type, beginning, .. } => {
+                NOT_SHOWN.clone_into(content_type);
+                NOT_SHOWN.clone_into(beginning);
+            }
+            Self::Connect { .. }
+            | Self::Certificate { .. }
+            | Self::Broken { .. }
+            | Self::Timeout { .. }
+            | Self::TooLarge { .. } => {}
+        }
+        self
+    }
 }
 
 /// What came back: XML, with the session's cookie where there is one.
@@ -145,6 +173,18 @@ impl Transport {
         self.settings.request_timeout
     }
 
+    /// Makes a call, and tells the observer of its end.
+    pub(super) async fn observed<M: crate::Method, T>(
+        &self,
+        call: impl Future<Output = crate::Result<T>>,
+    ) -> crate::Result<T> {
+        let Some(Observer(tell)) = &self.settings.observer else { return call.await };
+        let began = Instant::now();
+        let outcome = call.await;
+        tell(Call { method: M::NAME, took: began.elapsed(), error: outcome.as_ref().err() });
+        outcome
+    }
+
     /// Sends a message and returns the answer, which may take as long as the limit.
     pub(super) async fn post(
         &self,
@@ -183,7 +223,7 @@ impl Transport {
         if head.status.is_redirection() {
             return Err(TransportError::Redirect {
                 endpoint: self.name(),
-                location: text(header::LOCATION).to_owned(),
+                location: text(header::LOCATION).chars().take(BEGINNING).collect(),
             });
         }
         let body = Limited::new(body, self.settings.max_response).collect().await.map_err(|error| {
@@ -196,7 +236,7 @@ impl Transport {
         if text(header::CONTENT_ENCODING) == "gzip" {
             body = self.unzip(&body)?;
         }
-        let beginning = || String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
+        let beginning = || String::from_utf8_lossy(&body[..body.len().min(BEGINNING)]).into_owned();
         let content_type = text(header::CONTENT_TYPE);
         // What says nothing of itself may still be XML; the reader will tell.
         let is_xml = content_type.is_empty() || content_type.contains("xml");
@@ -206,7 +246,7 @@ impl Transport {
             return Err(TransportError::Http { endpoint: self.name(), status: head.status, beginning: beginning() });
         }
         if !is_xml {
-            let content_type = content_type.to_owned();
+            let content_type = content_type.chars().take(BEGINNING).collect();
             return Err(TransportError::NotXml { endpoint: self.name(), content_type, beginning: beginning() });
         }
         let cookies = head.headers.get_all(header::SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -248,6 +288,8 @@ impl Transport {
 }
 
 const COOKIE: &str = "vmware_soap_session=";
+/// How much of an answer is kept that can't be used.
+const BEGINNING: usize = 200;
 
 /// The innermost error, which says what happened; those around it say where in the HTTP client.
 fn cause<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {

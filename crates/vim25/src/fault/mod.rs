@@ -33,6 +33,16 @@ impl Fault {
         Self { name: SmolStr::new_static(T::TYPE), value: Box::new(value) }
     }
 
+    /// A fault of which only the name is known.
+    pub(crate) fn named(name: &'static str) -> Self {
+        Self { name: SmolStr::new_static(name), value: Box::new(MethodFault::default()) }
+    }
+
+    /// The fault's name, if it is one that vCenters are known to have.
+    pub(crate) fn known_name(&self) -> Option<&'static str> {
+        position(&self.name).map(|found| PARENTS[found].0)
+    }
+
     /// The fault's name, such as `NoPermission`.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use super::{Fault, is_known, sentence};
-use crate::wire::{Element, Fields, ReadError, Reader, Tag, WriteError, Writer};
+use crate::any::Typed;
+use crate::faults::InvalidLogin;
+use crate::wire::{Element, Fields, NOT_SHOWN, ReadError, Reader, Tag, WriteError, Writer};
 
 /// Why a call was refused.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -27,6 +29,23 @@ impl fmt::Display for SoapFault {
 }
 
 impl std::error::Error for SoapFault {}
+
+impl SoapFault {
+    /// The same without what was answered, except which of the known faults it is.
+    pub(crate) fn unquoted(&self) -> Self {
+        let fault = self.fault.as_ref().and_then(Fault::known_name).map(Fault::named);
+        Self { code: String::new(), message: NOT_SHOWN.to_owned(), fault }
+    }
+
+    /// The sentence for a fault of somebody who need not be a vCenter: it repeats nothing of what was answered.
+    pub(crate) fn by_a_stranger(&self) -> String {
+        match self.fault.as_ref().and_then(Fault::known_name) {
+            Some(name) if name == InvalidLogin::TYPE => Fault::named(name).to_string(),
+            Some(name) => format!("the call was refused with the fault {name}"),
+            None => "the call was refused with a fault that is not known".to_owned(),
+        }
+    }
+}
 
 impl Fields for SoapFault {
     fn read_field(&mut self, tag: &Tag<'_>, reader: &mut Reader<'_>) -> Result<bool, ReadError> {

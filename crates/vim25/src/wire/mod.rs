@@ -13,6 +13,7 @@ mod slots;
 mod writer;
 
 pub use envelope::{Envelope, read_response, read_response_within, to_envelope};
+pub(crate) use read_error::NOT_SHOWN;
 pub use read_error::ReadError;
 pub use reader::{Limits, Reader, Tag};
 pub use scalars::Binary;

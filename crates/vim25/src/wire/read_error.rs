@@ -1,11 +1,14 @@
 //! What can be wrong with an answer.
 
-/// Why a message could not be read.
+/// Stands for what is not kept, because it answers a login, and may repeat the password.
+pub(crate) const NOT_SHOWN: &str = "(not shown, because it answers a login)";
+
+/// Why a message could not be read. No sentence repeats what was answered, which need not be a vCenter's. The fields have it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The bytes are no XML.
-    #[error("the answer is not well-formed XML at byte {offset}: {reason}")]
+    #[error("the answer is not well-formed XML at byte {offset}")]
     Xml {
         /// Where.
         offset: u64,
@@ -25,7 +28,7 @@ pub enum ReadError {
         length: u64,
     },
     /// It is XML or HTML, but no SOAP.
-    #[error("the answer is not SOAP: it has {found} where {expected} should be")]
+    #[error("the answer is not SOAP: it lacks {expected}")]
     NotSoap {
         /// What should be there.
         expected: &'static str,
@@ -33,13 +36,13 @@ pub enum ReadError {
         found: String,
     },
     /// An entity that XML does not define.
-    #[error("the answer has the unknown entity &{name};")]
+    #[error("the answer has an entity that XML does not define")]
     UnknownEntity {
         /// The entity.
         name: String,
     },
     /// Text that does not fit its type.
-    #[error("<{element}> holds {value:?}, which is no {expected}")]
+    #[error("the answer has a value that is no {expected}, where one should be")]
     BadValue {
         /// The element.
         element: String,
@@ -62,4 +65,21 @@ pub enum ReadError {
         /// The limit.
         limit: usize,
     },
+}
+
+impl ReadError {
+    /// The same without what was answered.
+    pub(crate) fn unquoted(mut self) -> Self {
+        match &mut self {
+            Self::Xml { reason: text, .. } | Self::NotSoap { found: text, .. } | Self::UnknownEntity { name: text } => {
+                NOT_SHOWN.clone_into(text);
+            }
+            Self::BadValue { element, value, .. } => {
+                NOT_SHOWN.clone_into(element);
+                NOT_SHOWN.clone_into(value);
+            }
+            Self::NotUtf8 { .. } | Self::Truncated { .. } | Self::NoResult { .. } | Self::TooMuch { .. } => {}
+        }
+        self
+    }
 }

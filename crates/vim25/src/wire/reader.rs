@@ -22,7 +22,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { depth: 64, text: 16 << 20, memory: 512 << 20 }
+        Self { depth: 64, text: 16 << 20, memory: 96 << 20 }
     }
 }
 

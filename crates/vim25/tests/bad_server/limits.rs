@@ -6,7 +6,11 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use vim25::{Client, Error, Settings, TransportError, methods::CurrentTime, refs::ServiceInstanceRef};
+use vim25::{
+    Client, Error, Inventory, Limits, Settings, TransportError,
+    methods::CurrentTime,
+    refs::{FolderRef, ServiceInstanceRef},
+};
 
 use super::{
     beneath, client, failure,
@@ -56,6 +60,13 @@ fn the_defaults_are_finite() {
     assert!(settings.max_response <= 256 << 20, "{settings:?}");
     assert!(settings.connect_timeout <= Duration::from_secs(30), "{settings:?}");
     assert!(settings.request_timeout <= Duration::from_mins(2), "{settings:?}");
+}
+
+#[test]
+fn an_answer_takes_less_memory_than_a_replica_may_have() {
+    // The answer as it comes, unpacked, and read. The manifests limit a replica to 256 MiB.
+    let most = 2 * Settings::default().max_response + Limits::default().memory;
+    assert!(most <= 192 << 20, "{most}");
 }
 
 #[tokio::test]
@@ -164,6 +175,28 @@ async fn pages_without_an_end_are_read_up_to_a_limit() {
     .await;
     let error = client(&server, settings()).retrieve(Vec::new()).await.unwrap_err();
     assert!(matches!(error, Error::TooManyObjects { pages: 1000, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_object_that_is_inside_itself_has_a_path_with_an_end() {
+    let vcenter = VCenter::default();
+    let server = Server::start(None, move |request| {
+        let folder = |id: &str, parent: &str| {
+            let property = |name: &str, value: &str| format!("<propSet><name>{name}</name>{value}</propSet>");
+            let name = property("name", &format!("<val xsi:type=\"xsd:string\">{id}</val>"));
+            let parent =
+                property("parent", &format!("<val type=\"Folder\" xsi:type=\"ManagedObjectReference\">{parent}</val>"));
+            format!("<objects><obj type=\"Folder\">{id}</obj>{name}{parent}</objects>")
+        };
+        let folders = [folder("a", "b"), folder("b", "c"), folder("c", "b")].concat();
+        std::future::ready(match () {
+            () if request.calls("RetrievePropertiesEx") => result("RetrievePropertiesEx", &folders, &[]),
+            () => vcenter.answer(&request),
+        })
+    })
+    .await;
+    let inventory = Inventory::new(client(&server, settings()));
+    assert_eq!(inventory.path_of(&FolderRef::new("a").into()).await.unwrap(), "/c/b/a");
 }
 
 #[tokio::test]

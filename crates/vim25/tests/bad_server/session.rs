@@ -12,7 +12,7 @@ use vim25::{
 };
 
 use super::{
-    PASSWORD, client, failure,
+    PASSWORD, beneath, client, failure,
     server::{Reply, Server},
     settings, time,
     vcenter::VCenter,
@@ -262,4 +262,29 @@ async fn calls_one_after_the_other_use_one_connection() {
     }
     // Beside the calls, there are the first question and the login.
     assert_eq!((server.connections(), server.requests()), (1, 12));
+}
+
+#[tokio::test]
+async fn another_vcenter_than_the_expected_one_gets_no_credentials() {
+    let vcenter = VCenter::default();
+    vcenter.become_instance("5f1e-AB");
+    let server = serve(&vcenter).await;
+    let client = client(&server, settings());
+    client.expect_instance(Some("77aa-00".to_owned()));
+    let error = failure(&client).await;
+    assert!(matches!(beneath(&error), Error::OtherInstance { .. }), "{error:?}");
+    assert!(error.to_string().ends_with("is another vCenter than before: its instance UUID is not 77aa-00"), "{error}");
+    assert_eq!(vcenter.logins(), 0);
+    client.expect_instance(Some("5F1E-ab".to_owned()));
+    time(&client).await.unwrap();
+
+    // At the same address there is another one now.
+    vcenter.become_instance("77aa-00");
+    vcenter.expire();
+    let error = failure(&client).await;
+    assert!(matches!(beneath(&error), Error::OtherInstance { .. }), "{error:?}");
+    assert_eq!(vcenter.logins(), 1);
+    client.expect_instance(None);
+    time(&client).await.unwrap();
+    assert_eq!(vcenter.logins(), 2);
 }

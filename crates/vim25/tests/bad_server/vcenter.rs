@@ -11,6 +11,7 @@ pub(crate) struct VCenter(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     password: Option<String>,
+    instance: Option<&'static str>,
     logins: usize,
     logouts: usize,
     session: Option<String>,
@@ -21,6 +22,11 @@ impl VCenter {
     pub(crate) fn wants(self, password: &str) -> Self {
         self.change(|state| state.password = Some(password.to_owned()));
         self
+    }
+
+    /// Says to be this instance from now on.
+    pub(crate) fn become_instance(&self, uuid: &'static str) {
+        self.change(|state| state.instance = Some(uuid));
     }
 
     /// How many logins have been tried.
@@ -40,7 +46,7 @@ impl VCenter {
 
     pub(crate) fn answer(&self, request: &Request) -> Reply {
         if request.calls("RetrieveServiceContent") {
-            return content();
+            return content_of(self.change(|state| state.instance));
         }
         self.change(|state| {
             if request.calls("Login") {
@@ -77,14 +83,18 @@ impl State {
 }
 
 pub(crate) fn content() -> Reply {
-    result(
-        "RetrieveServiceContent",
+    content_of(None)
+}
+
+fn content_of(instance: Option<&str>) -> Reply {
+    let instance = instance.map(|uuid| format!("<instanceUuid>{uuid}</instanceUuid>")).unwrap_or_default();
+    let value = format!(
         "<rootFolder type=\"Folder\">group-d1</rootFolder>\
          <propertyCollector type=\"PropertyCollector\">propertyCollector</propertyCollector>\
-         <about><apiType>VirtualCenter</apiType><apiVersion>8.0.3.0</apiVersion></about>\
-         <sessionManager type=\"SessionManager\">SessionManager</sessionManager>",
-        &[],
-    )
+         <about><apiType>VirtualCenter</apiType><apiVersion>8.0.3.0</apiVersion>{instance}</about>\
+         <sessionManager type=\"SessionManager\">SessionManager</sessionManager>"
+    );
+    result("RetrieveServiceContent", &value, &[])
 }
 
 /// The answer to a login, with whatever headers it has.

@@ -28,15 +28,17 @@ fn a_message_cut_off_anywhere_is_never_taken_for_a_whole_one() {
 }
 
 #[test]
-fn a_page_of_html_is_named_as_such() {
-    let error = error_of("<!DOCTYPE html><html><body>502 Bad Gateway<br></body></html>");
-    assert_eq!(error.to_string(), "the answer is not SOAP: it has a DOCTYPE where an envelope should be");
-    let error = error_of("<html><body>502</body></html>");
-    assert_eq!(error.to_string(), "the answer is not SOAP: it has <html> where an envelope should be");
-    let error = error_of("Service Unavailable");
-    assert_eq!(error.to_string(), "the answer is not SOAP: it has nothing where an envelope should be");
-    let error = error_of("");
-    assert_eq!(error.to_string(), "the answer is not SOAP: it has nothing where an envelope should be");
+fn a_page_of_html_is_no_soap_and_what_it_has_is_kept_but_not_said() {
+    for (page, has) in [
+        ("<!DOCTYPE html><html><body>502 Bad Gateway<br></body></html>", "a DOCTYPE"),
+        ("<html><body>502</body></html>", "<html>"),
+        ("Service Unavailable", "nothing"),
+        ("", "nothing"),
+    ] {
+        let error = error_of(page);
+        assert_eq!(error.to_string(), "the answer is not SOAP: it lacks an envelope");
+        assert!(matches!(&error, ReadError::NotSoap { found, .. } if found == has), "{error:?}");
+    }
 }
 
 #[test]
@@ -92,13 +94,22 @@ fn text_and_memory_are_limited() {
 }
 
 #[test]
-fn bad_text_is_an_error_that_names_the_element() {
-    let error = |inner: &str| error_of(answer("Login", &format!("<returnval>{inner}</returnval>"))).to_string();
-    assert_eq!(error("<key>&bogus;</key>"), "the answer has the unknown entity &bogus;");
-    assert_eq!(error("<callCount>many</callCount>"), r#"<callCount> holds "many", which is no long"#);
-    assert_eq!(error("<loginTime>noon</loginTime>"), r#"<loginTime> holds "noon", which is no dateTime"#);
-    assert_eq!(error("<extensionSession/>"), r#"<extensionSession> holds "", which is no boolean"#);
-    assert_eq!(error("<key>&#0;</key>"), r##"<key> holds "#0", which is no character reference"##);
+fn bad_text_is_an_error_that_keeps_the_element_and_does_not_say_it() {
+    let read = |inner: &str| error_of(answer("Login", &format!("<returnval>{inner}</returnval>")));
+    let error = |inner: &str| read(inner).to_string();
+    assert_eq!(read("<key>&bogus;</key>"), ReadError::UnknownEntity { name: "bogus".to_owned() });
+    assert_eq!(error("<key>&bogus;</key>"), "the answer has an entity that XML does not define");
+    for (element, value, text, expected) in [
+        ("callCount", "many", "many", "long"),
+        ("loginTime", "noon", "noon", "dateTime"),
+        ("extensionSession", "", "", "boolean"),
+        ("key", "#0", "&#0;", "character reference"),
+    ] {
+        let inner = format!("<{element}>{text}</{element}>");
+        let (element, value) = (element.to_owned(), value.to_owned());
+        assert_eq!(read(&inner), ReadError::BadValue { element, value, expected });
+        assert_eq!(error(&inner), format!("the answer has a value that is no {expected}, where one should be"));
+    }
     assert!(error("<key>a & b</key>").contains("not well-formed"));
     assert!(error("<key>a</keys>").contains("not well-formed"));
     let message = answer("Login", "<returnval><key>\u{e9}</key></returnval>");

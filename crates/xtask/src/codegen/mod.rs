@@ -14,6 +14,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::root;
 use select::Selection;
 use typeinfo::TypeInfo;
 use wanted::Wanted;
@@ -115,11 +116,6 @@ fn rustfmt(text: &str) -> Result<String, CodegenError> {
     }
     written.map_err(|error| failed(error.to_string()))?;
     String::from_utf8(output.stdout).map_err(|error| failed(error.to_string()))
-}
-
-/// The root of the repository: two levels above this crate.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn target() -> PathBuf {

@@ -49,6 +49,14 @@ fn a_finalizer_is_kept_on_no_deployment_that_is_deleted_or_has_lost_its_owner() 
     let going = changed(&deployment, |deployment| deployment["metadata"]["deletionTimestamp"] = json!(START));
     let lost = changed(&deployment, |deployment| deployment["metadata"]["ownerReferences"] = json!([]));
     assert!(is_held_for_nothing(&going.metadata) && is_held_for_nothing(&lost.metadata));
+    for (field, value) in
+        [("controller", json!(false)), ("kind", json!("Shell")), ("apiVersion", json!("example.com/v1"))]
+    {
+        let others = changed(&deployment, |deployment| {
+            deployment["metadata"]["ownerReferences"][0][field] = value.clone();
+        });
+        assert!(is_held_for_nothing(&others.metadata), "{field}: it is not a MyOwnShell's");
+    }
 }
 
 #[test]
@@ -64,11 +72,27 @@ fn after_its_ttl_only_the_word_of_it_is_left_until_it_is_raised() {
     let told = status(&shell, &Desired::of(&shell).unwrap(), &seen, &last, time(3601));
     let expected = "its ttl of 1h has been over since 2026-01-01T01:00:00Z: raise spec.ttl to have shells again";
     assert_eq!(told.message.as_deref(), Some(expected));
-    assert_eq!(words(&told), [("False", "Expired"), ("False", "Expired"), ("False", "NotStalled")]);
+    assert_eq!(words(&told), [("True", "Expired"), ("False", "Expired"), ("False", "NotStalled")]);
     let told_of = news(None, &told).unwrap();
     assert_eq!((told_of.reason, told_of.is_warning), ("Expired", false));
     assert_eq!(news(Some(&told), &told), None);
     assert_eq!(planned(&shell, &seen, 3602).steps, []);
     shell.spec.ttl = Some(drover_api::myownshell::Ttl("2h".to_owned()));
     assert!(!planned(&shell, &seen, 3602).steps.is_empty());
+}
+
+#[test]
+fn a_deletion_that_the_api_server_refuses_is_said_and_one_that_goes_on_is_in_nobodys_way() {
+    let mut shell = shell(&json!({}));
+    let seen = settled(&shell);
+    shell.metadata.deletion_timestamp = shell.metadata.creation_timestamp.clone();
+    let desired = Desired::of(&shell).unwrap();
+    let stalled = |trouble: Trouble| {
+        let plan = Plan { trouble: Some(trouble), ..planned(&shell, &seen, 2) };
+        let status = status(&shell, &desired, &seen, &plan, time(2));
+        status.conditions.into_iter().find(|condition| condition.type_ == "Stalled").unwrap()
+    };
+    let refused = stalled(Trouble::Refused("deployments may not be deleted".to_owned()));
+    assert_eq!((refused.status.as_str(), refused.message.as_str()), ("True", "deployments may not be deleted"));
+    assert_eq!(stalled(Trouble::PodsFail("no image".to_owned())).status, "False");
 }

@@ -105,6 +105,9 @@ fn machines_are_made_known_and_the_pods_stay_when_these_change() {
     let plan = planned(&shell, &seen, 3);
     let why = r#"spec.vmGroupRef: there is no VmGroup "web" in default"#.to_owned();
     assert_eq!(plan.trouble, Some(Trouble::NoVmGroup(why)));
+    let unread = Seen { machines: Machines::Unread, ..seen.clone() };
+    let Some(Trouble::NoVmGroup(why)) = planned(&shell, &unread, 3).trouble else { panic!("nothing is told") };
+    assert!(why.contains("--controllers leaves out vmgroup or vminfo"), "{why}");
     carried_out(&plan, &mut seen);
     assert!(seen.slices.is_empty() && !file(&seen).contains("10.0.0.1"), "{seen:?}");
 }

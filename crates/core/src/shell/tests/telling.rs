@@ -37,12 +37,12 @@ fn the_status_tells_how_many_shells_are_ready_and_how_to_open_them() {
     };
     let told = with(1, json!({}));
     assert_eq!((told.message.as_deref(), told.ready_replicas), (Some("1 of 3 shells ready"), Some(1)));
-    assert_eq!(words(&told), [("False", "NotYet"), ("True", "Working"), ("False", "NotStalled")]);
+    assert_eq!(words(&told), [("False", "Provisioning"), ("True", "Provisioning"), ("False", "NotStalled")]);
     assert_eq!(told.pods[0].exec, "kubectl exec -it -n default sample-b -- sh");
     assert_eq!(told.selector.as_deref(), Some("app=myownshell,myownshell_cr=sample"));
     let told = with(3, json!({}));
     assert_eq!(told.message.as_deref(), Some("3 shells ready"));
-    assert_eq!(words(&told), [("True", "AsDeclared"), ("False", "Settled"), ("False", "NotStalled")]);
+    assert_eq!(words(&told), [("True", "Reconciled"), ("False", "Reconciled"), ("False", "NotStalled")]);
     let quota = "pods \"x\" is forbidden: exceeded quota";
     let condition = json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": quota});
     let refused = with(1, json!({"conditions": [condition]}));
@@ -53,7 +53,7 @@ fn the_status_tells_how_many_shells_are_ready_and_how_to_open_them() {
     let condition =
         json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": slow});
     let overdue = with(1, json!({"conditions": [condition]}));
-    assert_eq!((overdue.message.as_deref(), words(&overdue)[2]), (Some(slow), ("True", "PodsFail")));
+    assert_eq!((overdue.message.as_deref(), words(&overdue)[2]), (Some(slow), ("True", "PodsFailing")));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_pod_that_can_not_run_says_why() {
     let seen = Seen { pods: vec![failing.clone(), failing], ..settled(&shell) };
     let told = status(&shell, &Desired::of(&shell).unwrap(), &seen, &planned(&shell, &seen, 2), time(2));
     assert_eq!(told.message.as_deref(), Some("sample-a: ErrImagePull: no such image (and 1 more)"));
-    assert_eq!(words(&told)[2], ("True", "PodsFail"));
+    assert_eq!(words(&told)[2], ("True", "PodsFailing"));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::*;
 use crate::{
     leadership::Claim,
     loops::Loops,
-    vcenter::{Live, Login},
+    vcenter::{Login, VCenterHandle},
 };
 
 const CONTENT: &str = "<RetrieveServiceContentResponse><returnval><rootFolder type=\"Folder\">group-d1</rootFolder>\
@@ -64,10 +64,10 @@ fn client() -> Client {
 }
 
 /// A vCenter that is followed, with the claim to it, what ends the claim, and what is watched.
-async fn followed() -> (Arc<Live>, impl FnOnce(), Vec<WatchId>) {
+async fn followed() -> (Arc<VCenterHandle>, impl FnOnce(), Vec<WatchId>) {
     let (claim, end) = Claim::until_ended();
     let (triggers, _) = mpsc::unbounded_channel();
-    let live = Live::start("lab", client(), Login::Declared, None, claim, triggers, &Loops::default());
+    let live = VCenterHandle::start("lab", client(), Login::Declared, None, claim, triggers, &Loops::default());
     while live.collector().is_none() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -102,7 +102,7 @@ async fn nothing_may_be_changed_out_of_sight_in_another_session_or_without_the_c
     assert!(!live.sight().trust(Arc::clone(&session)), "one of the watches has not been told");
     assert!(live.token().is_none());
     see(&session);
-    live.sight().obstruct(Reason::AnotherVCenter, "it is another".to_owned(), now());
+    live.sight().obstruct(Reason::VCenterMismatch, "it is another".to_owned(), now());
     assert!(live.token().is_none());
     see(&session);
     live.sight().lose("the session has ended".to_owned(), now());
@@ -129,7 +129,7 @@ async fn what_is_in_the_way_is_said_since_when_and_a_moment_is_worth_no_word() {
         sight.watch(*watch);
     }
     assert_eq!(sight.away(later(4)), None);
-    assert_eq!(sight.away(later(5)).unwrap().reason, Reason::NotReadYet);
+    assert_eq!(sight.away(later(5)).unwrap().reason, Reason::Connecting);
     assert_eq!(
         [sight.sync(watches[0]), sight.sync(watches[1])],
         [false, true],
@@ -142,7 +142,7 @@ async fn what_is_in_the_way_is_said_since_when_and_a_moment_is_worth_no_word() {
     sight.lose("gone".to_owned(), later(11));
     assert_eq!(sight.away(later(14)), None);
     let away = sight.away(later(15)).unwrap();
-    assert_eq!((away.reason, away.why.as_str(), away.since), (Reason::VCenterAway, "refused", later(10)));
+    assert_eq!((away.reason, away.why.as_str(), away.since), (Reason::VCenterUnreachable, "refused", later(10)));
     for (since, why) in [(20, "refused"), (30, "silent")] {
         sight.obstruct(Reason::LoginRefused, why.to_owned(), later(since));
         let away = sight.away(later(since)).unwrap();

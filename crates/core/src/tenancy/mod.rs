@@ -1,0 +1,91 @@
+//! What a group may use, and how much of it.
+
+pub mod cloud_init;
+pub mod keys;
+pub mod pattern;
+pub mod quota;
+pub mod rules;
+
+use crate::group::Power;
+
+/// What is said of a vCenter whose reach is not restricted.
+pub const OPEN: &str = "every namespace that may use this vCenter may use all that Drover's user may use there: docs/vcenters.md#tenants says how to restrict that";
+
+/// How much more a group may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// VMs that may be cloned.
+    pub clones: u32,
+    /// Whether a VM may be taken down for a new one.
+    pub replacements: bool,
+    /// VMs that may be given more CPUs or memory.
+    pub growths: u32,
+}
+
+impl Room {
+    /// That of a group whose VMs are kept, and that gets no new ones. What it may not use is no reason to refuse it other hardware.
+    pub const NONE: Self = Self { clones: 0, replacements: false, growths: u32::MAX };
+
+    /// What both leave.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            clones: self.clones.min(other.clones),
+            replacements: self.replacements && other.replacements,
+            growths: self.growths.min(other.growths),
+        }
+    }
+}
+
+/// A VM that clones are to be made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// Whether it is a template, and not a plain VM.
+    pub is_template: bool,
+    /// Its power state.
+    pub power: Power,
+    /// Whether it is a VM of a group, whoever's.
+    pub is_member: bool,
+}
+
+/// Why nothing may be cloned from it, as the end of a sentence that begins with its name. A running VM, or one that Drover made for
+/// somebody, holds what its users have written since: that is for nobody to copy by a manifest.
+#[must_use]
+pub fn template_obstacle(template: Template) -> Option<&'static str> {
+    match template {
+        Template { is_template: true, .. } | Template { power: Power::Off, is_member: false, .. } => None,
+        Template { is_member: true, .. } => {
+            Some("is a VM of a VmGroup: clone it to a template in vCenter, and use that")
+        }
+        Template { power: Power::Suspended, .. } => {
+            Some("is suspended: use a template of vCenter, or a VM that is powered off")
+        }
+        Template { .. } => Some("is powered on: use a template of vCenter, or a VM that is powered off"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_for_one_reason_is_refused_for_all() {
+        let full = Room { clones: 3, replacements: true, growths: 0 };
+        assert_eq!(full.and(Room::NONE), Room { clones: 0, replacements: false, growths: 0 });
+        assert_eq!(full.and(Room { clones: 2, replacements: true, growths: 9 }), Room { clones: 2, ..full });
+    }
+
+    #[test]
+    fn clones_are_made_from_templates_and_from_vms_that_are_powered_off_and_no_groups() {
+        let vm = Template { is_template: false, power: Power::Off, is_member: false };
+        let said = |template| template_obstacle(template).unwrap_or_default();
+        assert_eq!(said(vm), "");
+        assert_eq!(said(Template { is_template: true, ..vm }), "");
+        assert!(said(Template { power: Power::On, ..vm }).starts_with("is powered on: "));
+        assert!(said(Template { power: Power::Suspended, ..vm }).starts_with("is suspended: "));
+        for power in [Power::On, Power::Off, Power::Suspended] {
+            assert!(said(Template { power, is_member: true, ..vm }).starts_with("is a VM of a VmGroup: "));
+        }
+        assert_eq!(said(Template { is_template: true, is_member: true, ..vm }), "", "somebody made it one");
+    }
+}

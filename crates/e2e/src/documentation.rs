@@ -1,0 +1,131 @@
+//! Every command of README.md and docs/*.md is typed by a test, as it stands there; or it is on a list of those that can't be, with the
+//! reason. That it is typed means that it stands in the text of a test or script; that the text is used, the compiler sees to.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use crate::page::{blocks, commands, read, repository};
+
+/// What a block can be: commands, commands with what they print, or neither.
+const LANGUAGES: [&str; 5] = ["sh", "console", "yaml", "json", "text"];
+
+/// Commands that no test types, by the reason why not.
+const NOT_TYPED: &[(&str, &[&str])] = &[
+    ("tests/demo.rs runs hack/demo.sh, which is what this does when all is built", &["make demo"]),
+    ("this is what runs the tests", &["make test"]),
+    (
+        "it takes minutes; whoever changes what is measured runs it",
+        &["cargo bench --package drover-e2e --bench groups -- drift"],
+    ),
+    (
+        "kind needs docker; the sandbox's node stands for its cluster, and its registry for loading an image",
+        &["kind create cluster", "kind load docker-image controller:latest", "kind delete cluster"],
+    ),
+    (
+        "it needs OLM in the cluster; make test-packages checks the bundle",
+        &["operator-sdk run bundle registry.example.com/drover-bundle:v0.1.0 --namespace drover-system"],
+    ),
+];
+
+#[test]
+fn every_command_of_the_pages_is_typed_by_a_test() {
+    let typed = Typed::read();
+    let excused: BTreeSet<_> = NOT_TYPED.iter().flat_map(|(_, commands)| *commands).map(ToString::to_string).collect();
+    let mut shown = BTreeSet::new();
+    let mut missing = Vec::new();
+    for (path, text) in pages() {
+        for block in blocks(&text) {
+            let is_known = LANGUAGES.contains(&block.language.as_str());
+            assert!(is_known, "{path}: a block says which of {LANGUAGES:?} it is: {block:?}");
+        }
+        for command in commands(&text) {
+            if !typed.has(&command) && !excused.contains(&command) {
+                missing.push(format!("{path}: {command}"));
+            }
+            shown.insert(command);
+        }
+    }
+    assert!(missing.is_empty(), "no test types these:\n{}", missing.join("\n"));
+    let stale: Vec<_> = excused.iter().filter(|command| !shown.contains(*command) || typed.has(command)).collect();
+    assert!(stale.is_empty(), "these need no excuse:\n{stale:?}");
+}
+
+#[test]
+fn every_test_that_the_threat_model_names_is_there() {
+    let page = pages().into_iter().find(|(path, _)| path.ends_with("security.md")).expect("there is a page").1;
+    let (_, model) = page.split_once("## Threat model").expect("it has a threat model");
+    let rows = model.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let tests = all_below(&repository().join("crates"), "rs");
+    let mut count = 0;
+    for row in rows {
+        let names = row.rsplit('|').nth(1).expect("a row ends with its tests").split('`').skip(1).step_by(2);
+        for name in names {
+            count += 1;
+            assert!(tests.contains(&format!("fn {name}()")), "there is no test {name}");
+        }
+    }
+    assert!(count > 20, "{count}");
+}
+
+/// What tests type: texts in the end-to-end tests, and lines of the scripts that make targets call.
+struct Typed {
+    tests: String,
+    scripts: String,
+}
+
+impl Typed {
+    fn read() -> Self {
+        let root = repository();
+        Self { tests: all_below(&root.join("crates/e2e/tests"), "rs"), scripts: all_below(&root.join("hack"), "sh") }
+    }
+
+    fn has(&self, command: &str) -> bool {
+        // The whole of a text, and not a part of one.
+        self.tests.contains(&format!("\"{command}\"")) || self.scripts.lines().any(|line| line.trim() == command)
+    }
+}
+
+/// README.md and the pages of docs, with their paths.
+fn pages() -> Vec<(String, String)> {
+    let root = repository();
+    let mut paths = vec![root.join("README.md")];
+    let docs = fs::read_dir(root.join("docs")).expect("there are pages").flatten().map(|entry| entry.path());
+    paths.extend(docs.filter(|path| path.extension().is_some_and(|it| it == "md")));
+    let name = |path: &Path| path.strip_prefix(&root).expect("it is below").display().to_string();
+    paths.iter().map(|path| (name(path), read(path))).collect()
+}
+
+/// The texts of all files of a kind in a folder and those below.
+fn all_below(folder: &Path, extension: &str) -> String {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())).flatten();
+    let text = |path: &Path| match path.is_dir() {
+        true => all_below(path, extension),
+        false if path.extension().is_some_and(|it| it == extension) => read(path),
+        false => String::new(),
+    };
+    entries.map(|entry| text(&entry.path())).collect()
+}
+
+#[test]
+fn commands_are_read_as_a_person_reads_them() {
+    let page = "\
+```sh
+make demo    # shows it
+cat <<'EOF'
+a  # file
+EOF
+```
+
+1. In a list:
+
+   ```console
+   $ drover check -o json
+   {
+   }
+   ```
+
+```yaml
+kind: VmGroup
+```
+";
+    assert_eq!(commands(page), ["make demo", "cat <<'EOF'\na  # file\nEOF", "drover check -o json"]);
+}

@@ -1,0 +1,49 @@
+//! Why a group gets no new VMs, though it declares some: it names something that it may not use.
+
+use drover_core::tenancy::{Template, rules::Rules, template_obstacle};
+use vim25::{ManagedObject, refs::VirtualMachineRef};
+
+use super::{
+    Site, reach,
+    source::{Found, Make, Source},
+};
+use crate::vcenter::mirror::{Awaiting, Mirror};
+
+/// Why nothing may be cloned for a group, as a sentence that names the field. The group is told when its template is not what it is now.
+pub(super) fn bar(site: &Site<'_>, mirror: &mut Mirror, found: &Found, group: &Awaiting) -> Option<String> {
+    if site.bad_keys.refused.is_some() {
+        return site.bad_keys.refused.clone();
+    }
+    let is_enforced = site.rules.is_some_and(|rules| rules.is_enforced());
+    if let Some(Err(why)) = found.reach.as_ref().filter(|_| is_enforced) {
+        return Some(why.clone());
+    }
+    let template = found.template()?;
+    let bar = of_template(mirror, template, &site.spec.template)?;
+    mirror.await_template(template, group);
+    Some(bar)
+}
+
+/// Whether what could be used for a clone a moment ago can't any more.
+pub(super) fn is_barred(mirror: &Mirror, source: &Source, rules: Option<&Rules>) -> bool {
+    let listed = source.choice.as_ref().map_or(&[][..], |choice| choice.listed.as_slice());
+    let is_refused = |rules: &Rules| rules.is_enforced() && !reach::allows(mirror, rules, listed);
+    of_template(mirror, &source.template, "").is_some() || rules.is_some_and(is_refused)
+}
+
+/// Why nothing may be cloned from what the spec calls by this word, as far as the mirror knows it.
+pub(super) fn of_template(mirror: &Mirror, template: &VirtualMachineRef, word: &str) -> Option<String> {
+    let machine = mirror.machines.get(template.reference())?;
+    sentence(machine.as_template(), word)
+}
+
+/// The same by what vCenter itself says when it is asked: the mirror may not have heard of it yet.
+pub(super) fn of_make(make: Make, word: &str) -> Option<String> {
+    let Make { is_template, power, .. } = make;
+    sentence(Template { is_template, power, is_member: false }, word)
+}
+
+fn sentence(template: Template, word: &str) -> Option<String> {
+    let obstacle = template_obstacle(template)?;
+    Some(format!("spec.template: {word:?} {obstacle}"))
+}

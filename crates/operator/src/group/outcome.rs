@@ -1,0 +1,102 @@
+//! What a reconcile came to.
+
+use std::time::Duration;
+
+use drover_core::{Counts, Plan, Trouble, group::Observed};
+
+use super::RESYNC;
+
+/// What a reconcile came to.
+pub(super) struct Outcome {
+    pub plan: Plan,
+    /// The group as it is, where that could be seen.
+    pub observed: Option<Observed>,
+    pub trouble: Trouble,
+    /// When to come back, if nothing changes before.
+    pub wake: Duration,
+    /// What keeps everything from being made or destroyed, if something does.
+    pub incident: Option<String>,
+    /// Whether nothing can be said of the group at this moment.
+    pub is_blind: bool,
+    /// What tells the vCenter from others that the group was seen in.
+    pub instance: Option<String>,
+    pub allowed: Allowed,
+}
+
+/// Whether a group may use what it names.
+#[derive(Clone, Debug)]
+pub(super) enum Allowed {
+    /// Nothing is restricted.
+    Everything,
+    /// Nobody can say now.
+    Unknown,
+    /// As its vCenter's rules say, or why not.
+    Judged(Result<(), String>),
+    /// It may use what it names, and its namespace has more than it is to have.
+    OverQuota(String),
+}
+
+impl Allowed {
+    /// By what rules say of what it names, if there are any, and of what its namespace has too much of.
+    pub(super) fn of(reach: Option<Result<(), String>>, excess: Option<String>) -> Self {
+        match (reach, excess) {
+            (None | Some(Ok(())), Some(excess)) => Self::OverQuota(excess),
+            (reach, _) => reach.map_or(Self::Everything, Self::Judged),
+        }
+    }
+}
+
+impl Outcome {
+    /// What the plan came to, in one word for those who count.
+    pub(super) fn outcome(&self) -> &'static str {
+        match self {
+            Self { is_blind: true, .. } => "blind",
+            Self { incident: Some(_), .. } => "held",
+            Self { plan: Plan { settled: true, .. }, .. } => "settled",
+            Self { observed: None, .. } => "stuck",
+            Self { plan, .. } if plan.actions.is_empty() => "waiting",
+            _ => "actions",
+        }
+    }
+
+    /// Whether a group that goes has gone.
+    pub(super) fn is_over(&self) -> bool {
+        self.plan.settled && self.trouble == Trouble::None
+    }
+}
+
+/// Nothing can be done, or even seen, now.
+pub(super) fn stuck(trouble: Trouble, wake: Duration) -> Outcome {
+    Outcome {
+        plan: nothing(),
+        observed: None,
+        trouble,
+        wake,
+        incident: None,
+        is_blind: false,
+        instance: None,
+        allowed: Allowed::Unknown,
+    }
+}
+
+/// vCenter is being read anew, which takes a moment: there is nothing to do or to say until it has been.
+pub(super) fn blind() -> Outcome {
+    Outcome { is_blind: true, ..stuck(Trouble::None, Duration::from_secs(1)) }
+}
+
+/// Nothing is left to be done for a group that is being deleted.
+pub(super) fn over() -> Outcome {
+    Outcome { plan: Plan { settled: true, ..nothing() }, ..stuck(Trouble::None, RESYNC) }
+}
+
+/// A plan for when vCenter can't be looked at.
+fn nothing() -> Plan {
+    Plan {
+        actions: Vec::new(),
+        counts: Counts::default(),
+        settled: false,
+        wake: None,
+        given_up: Vec::new(),
+        held_back: 0,
+    }
+}

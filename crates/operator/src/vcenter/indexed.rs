@@ -1,0 +1,209 @@
+//! Objects by their ids, found by what they are in and by the group that they are marked for without a look at all others.
+
+use std::{
+    collections::{HashMap, HashSet},
+    ops::{Deref, DerefMut},
+};
+
+use vim25::ManagedObjectReference;
+
+use super::{machine::Machine, mirror::Folder};
+
+/// What an object is found by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    In(ManagedObjectReference),
+    Marked(String),
+}
+
+/// An object that is in something, and may be marked for a group.
+pub(crate) trait Placed {
+    fn parent(&self) -> Option<&ManagedObjectReference>;
+
+    /// The UID of the group that its marker names.
+    fn group(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl Placed for Machine {
+    fn parent(&self) -> Option<&ManagedObjectReference> {
+        self.parent.as_ref()
+    }
+
+    fn group(&self) -> Option<&str> {
+        self.marker.as_ref().map(|marker| marker.group.as_str())
+    }
+}
+
+impl Placed for Folder {
+    fn parent(&self) -> Option<&ManagedObjectReference> {
+        self.parent.as_ref()
+    }
+}
+
+/// All objects of a type. They are read as those of a map, and changed by what keeps the index right.
+#[derive(Debug)]
+pub(crate) struct Indexed<T> {
+    all: HashMap<ManagedObjectReference, T>,
+    index: HashMap<Key, HashSet<ManagedObjectReference>>,
+}
+
+impl<T> Default for Indexed<T> {
+    fn default() -> Self {
+        Self { all: HashMap::new(), index: HashMap::new() }
+    }
+}
+
+impl<T> Deref for Indexed<T> {
+    type Target = HashMap<ManagedObjectReference, T>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
+impl<T: Placed> Indexed<T> {
+    /// The objects in another.
+    pub(crate) fn inside<'a>(
+        &'a self,
+        parent: &ManagedObjectReference,
+    ) -> impl Iterator<Item = (&'a ManagedObjectReference, &'a T)> + use<'a, T> {
+        self.found_by(&Key::In(parent.clone()))
+    }
+
+    /// The objects that are marked for the group with this UID.
+    pub(crate) fn marked<'a>(
+        &'a self,
+        group: &str,
+    ) -> impl Iterator<Item = (&'a ManagedObjectReference, &'a T)> + use<'a, T> {
+        self.found_by(&Key::Marked(group.to_owned()))
+    }
+
+    fn found_by<'a>(&'a self, key: &Key) -> impl Iterator<Item = (&'a ManagedObjectReference, &'a T)> + use<'a, T> {
+        let found = self.index.get(key).into_iter().flatten();
+        found.filter_map(|id| self.all.get_key_value(id))
+    }
+
+    pub(crate) fn insert(&mut self, id: ManagedObjectReference, object: T) {
+        self.remove(&id);
+        for key in keys(&object) {
+            self.index.entry(key).or_default().insert(id.clone());
+        }
+        self.all.insert(id, object);
+    }
+
+    pub(crate) fn remove(&mut self, id: &ManagedObjectReference) -> Option<T> {
+        let object = self.all.remove(id)?;
+        for key in keys(&object) {
+            self.forget(&key, id);
+        }
+        Some(object)
+    }
+
+    /// The object to be changed, if it is there.
+    pub(crate) fn change(&mut self, id: &ManagedObjectReference) -> Option<Changing<'_, T>> {
+        let before = keys(self.all.get(id)?);
+        Some(Changing { objects: self, id: id.clone(), before })
+    }
+
+    /// The object to be changed. If it isn't there, it is from now on.
+    pub(crate) fn change_or(&mut self, id: &ManagedObjectReference, new: impl FnOnce() -> T) -> Changing<'_, T> {
+        if !self.all.contains_key(id) {
+            self.insert(id.clone(), new());
+        }
+        let before = self.all.get(id).map(keys).unwrap_or_default();
+        Changing { objects: self, id: id.clone(), before }
+    }
+
+    /// An object, to be changed in what it is not found by.
+    pub(crate) fn get_unplaced(&mut self, id: &ManagedObjectReference) -> Option<&mut T> {
+        self.all.get_mut(id)
+    }
+
+    /// All objects, to be changed in what they are not found by.
+    pub(crate) fn iter_unplaced(&mut self) -> impl Iterator<Item = (&ManagedObjectReference, &mut T)> {
+        self.all.iter_mut()
+    }
+
+    fn forget(&mut self, key: &Key, id: &ManagedObjectReference) {
+        if let Some(found) = self.index.get_mut(key) {
+            found.remove(id);
+            if found.is_empty() {
+                self.index.remove(key);
+            }
+        }
+    }
+}
+
+fn keys<T: Placed>(object: &T) -> Vec<Key> {
+    let parent = object.parent().cloned().map(Key::In);
+    parent.into_iter().chain(object.group().map(|group| Key::Marked(group.to_owned()))).collect()
+}
+
+/// An object that is being changed. The index is right again when this ends.
+pub(crate) struct Changing<'a, T: Placed> {
+    objects: &'a mut Indexed<T>,
+    id: ManagedObjectReference,
+    before: Vec<Key>,
+}
+
+impl<T: Placed> Deref for Changing<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // It is there for as long as this borrows all of them.
+        &self.objects.all[&self.id]
+    }
+}
+
+impl<T: Placed> DerefMut for Changing<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.objects.all.get_mut(&self.id).expect("it is there for as long as this borrows all of them")
+    }
+}
+
+impl<T: Placed> Drop for Changing<'_, T> {
+    fn drop(&mut self) {
+        let Some(object) = self.objects.all.get(&self.id) else { return };
+        let after = keys(object);
+        for key in self.before.iter().filter(|key| !after.contains(key)) {
+            self.objects.forget(key, &self.id);
+        }
+        for key in after.into_iter().filter(|key| !self.before.contains(key)) {
+            self.objects.index.entry(key).or_default().insert(self.id.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(id: &str) -> ManagedObjectReference {
+        ManagedObjectReference::new("Folder", id)
+    }
+
+    #[test]
+    fn objects_are_found_where_they_are_and_nowhere_else() {
+        let mut folders = Indexed::default();
+        let new = |parent| Folder { name: "web".to_owned(), parent: Some(folder(parent)) };
+        folders.insert(folder("f-1"), new("a"));
+        folders.insert(folder("f-2"), new("a"));
+        let inside = |folders: &Indexed<Folder>, parent| {
+            let mut ids: Vec<_> = folders.inside(&folder(parent)).map(|(id, _)| id.value().to_owned()).collect();
+            ids.sort();
+            ids
+        };
+        assert_eq!(inside(&folders, "a"), ["f-1", "f-2"]);
+        folders.change(&folder("f-1")).unwrap().parent = Some(folder("b"));
+        folders.insert(folder("f-2"), new("c"));
+        assert_eq!((inside(&folders, "a"), inside(&folders, "b")), (vec![], vec!["f-1".to_owned()]));
+        folders.change_or(&folder("f-3"), || new("c")).name.clear();
+        assert_eq!(inside(&folders, "c"), ["f-2", "f-3"]);
+        folders.remove(&folder("f-2"));
+        folders.remove(&folder("f-3"));
+        assert!(inside(&folders, "c").is_empty() && folders.change(&folder("f-3")).is_none());
+        assert_eq!(folders.index.len(), 1, "nothing is kept of what is gone: {:?}", folders.index);
+    }
+}

@@ -1,0 +1,323 @@
+//! What Drover has to be allowed to do in a vCenter, and whether it is.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    time::{Duration, Instant},
+};
+
+use vim25::{
+    Error, ManagedObjectReference, methods::HasPrivilegeOnEntities, refs::ManagedEntityRef, types::EntityPrivilege,
+};
+
+use super::VCenterHandle;
+
+/// Nothing tells when rights were granted, so those that are missing are looked for again after this long.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// What an object is to Drover, which decides what it has to be allowed there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    /// Where groups make their folders and machines.
+    Folder,
+    /// What machines are cloned from.
+    Template,
+    /// A VM that is no template, which machines are cloned from.
+    PlainVm,
+    ResourcePool,
+    Datastore,
+    Network,
+}
+
+/// What Drover needs. A role with all of these, granted where they apply or above, is enough.
+const NEEDED: [(Part, &[&str]); 6] = [
+    (
+        Part::Folder,
+        &[
+            "Folder.Create",
+            "Folder.Delete",
+            "VirtualMachine.Config.AdvancedConfig",
+            "VirtualMachine.Config.CPUCount",
+            "VirtualMachine.Config.EditDevice",
+            "VirtualMachine.Config.Memory",
+            "VirtualMachine.Config.Rename",
+            "VirtualMachine.Interact.PowerOff",
+            "VirtualMachine.Interact.PowerOn",
+            "VirtualMachine.Interact.Suspend",
+            "VirtualMachine.Inventory.CreateFromExisting",
+            "VirtualMachine.Inventory.Delete",
+            "VirtualMachine.Inventory.Move",
+        ],
+    ),
+    (Part::Template, &["VirtualMachine.Provisioning.DeployTemplate"]),
+    (Part::PlainVm, &["VirtualMachine.Provisioning.Clone"]),
+    (Part::ResourcePool, &["Resource.AssignVMToPool"]),
+    (Part::Datastore, &["Datastore.AllocateSpace"]),
+    (Part::Network, &["Network.Assign"]),
+];
+
+impl Part {
+    fn needs(self) -> &'static [&'static str] {
+        NEEDED.iter().find(|(part, _)| *part == self).map_or(&[], |(_, privileges)| privileges)
+    }
+
+    fn called(self) -> &'static str {
+        match self {
+            Self::Folder => "the folder",
+            Self::Template => "the template",
+            Self::PlainVm => "the VM",
+            Self::ResourcePool => "the resource pool",
+            Self::Datastore => "the datastore",
+            Self::Network => "the network",
+        }
+    }
+}
+
+/// The role that Drover needs, as commands for a shell.
+pub(crate) fn role() -> String {
+    let privileges: BTreeSet<_> = NEEDED.iter().flat_map(|(_, privileges)| *privileges).collect();
+    let mut text = "# The least that Drover needs. Run this as somebody who may administer vCenter.\n".to_owned();
+    text.push_str("govc role.create Drover");
+    for privilege in privileges {
+        let _ = write!(text, " \\\n  {privilege}");
+    }
+    text.push_str(
+        "\n# Then grant it to the user that Drover logs in as, on the datacenter, or on just the folder, the templates, the\n\
+         # resource pools, the datastores and the networks that its groups use:\n\
+         # govc permissions.set -principal drover@vsphere.local -role Drover -propagate=true /DC0\n",
+    );
+    text
+}
+
+/// An object that groups use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Concern {
+    pub part: Part,
+    /// What people call it.
+    pub name: String,
+}
+
+/// Whose need an object is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Whose {
+    /// That of groups which say nothing.
+    Defaults,
+    /// That of the group with this UID.
+    Group(String),
+}
+
+/// The objects that somebody uses.
+pub(crate) type Concerns = BTreeMap<ManagedObjectReference, Concern>;
+
+/// What is missing on an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub concern: Concern,
+    pub privileges: Vec<String>,
+}
+
+/// What is known of the rights in a vCenter.
+#[derive(Debug, Default)]
+pub(crate) struct Privileges {
+    concerns: BTreeMap<Whose, Concerns>,
+    /// What was found missing, and when it was looked for.
+    checked: Option<(Instant, Vec<Missing>)>,
+    is_doubted: bool,
+    /// Whether it has been looked where groups go that say nothing.
+    has_defaults: bool,
+}
+
+impl Privileges {
+    /// Notes which objects somebody uses, in place of those that are replaced.
+    pub(crate) fn concern(&mut self, whose: &Whose, is_replaced: impl Fn(&Concern) -> bool, used: Concerns) {
+        let before = self.concerns.get(whose);
+        let mut after: Concerns = before.cloned().unwrap_or_default();
+        after.retain(|_, concern| !is_replaced(concern));
+        after.extend(used);
+        if before != Some(&after) {
+            self.concerns.insert(whose.clone(), after);
+            self.concerns_differ();
+        }
+    }
+
+    /// Forgets what groups needed that are gone.
+    pub(crate) fn retain_groups(&mut self, is_there: impl Fn(&str) -> bool) {
+        let before = self.concerns.len();
+        self.concerns.retain(|whose, _| match whose {
+            Whose::Defaults => true,
+            Whose::Group(uid) => is_there(uid),
+        });
+        if self.concerns.len() != before {
+            self.concerns_differ();
+        }
+    }
+
+    fn concerns_differ(&mut self) {
+        self.is_doubted = true;
+        // What nobody uses lacks nothing.
+        if self.concerns.values().all(BTreeMap::is_empty) {
+            self.checked = None;
+        }
+    }
+
+    /// All objects that somebody uses.
+    fn all(&self) -> Concerns {
+        self.concerns.values().flatten().map(|(object, concern)| (object.clone(), concern.clone())).collect()
+    }
+
+    /// They may be others than they were.
+    pub(crate) fn doubt(&mut self) {
+        self.is_doubted = true;
+        self.has_defaults = false;
+    }
+
+    /// Whether it is time to look where groups go that say nothing. It is said once for each doubt.
+    pub(crate) fn wants_defaults(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_defaults, true)
+    }
+
+    /// What is missing, if that is known.
+    pub(crate) fn missing(&self) -> Option<&[Missing]> {
+        self.checked.as_ref().map(|(_, missing)| &missing[..])
+    }
+
+    fn is_due(&self) -> bool {
+        let is_old = |(at, missing): &(Instant, Vec<Missing>)| !missing.is_empty() && at.elapsed() >= LOOK_AGAIN;
+        self.is_doubted || self.checked.as_ref().is_none_or(is_old)
+    }
+}
+
+/// Looks whether Drover may do what it needs to, if there is a reason to.
+pub(crate) async fn check(live: &VCenterHandle) -> Result<(), Error> {
+    let concerns = {
+        let mut privileges = live.privileges();
+        let concerns = privileges.all();
+        if !privileges.is_due() || concerns.is_empty() {
+            return Ok(());
+        }
+        privileges.is_doubted = false;
+        concerns
+    };
+    match ask(live, &concerns).await {
+        Ok(missing) => {
+            live.privileges().checked = Some((Instant::now(), missing));
+            Ok(())
+        }
+        Err(error) => {
+            let mut privileges = live.privileges();
+            privileges.is_doubted = true;
+            // One that is gone would fail the question for all.
+            if let Some(gone) = error.fault().and_then(vim25::Fault::object) {
+                privileges.concerns.values_mut().for_each(|used| drop(used.remove(gone)));
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Asks vCenter what of all that is needed is missing on these objects.
+pub(crate) async fn ask(live: &VCenterHandle, concerns: &Concerns) -> Result<Vec<Missing>, Error> {
+    let session = live.client.session().await?;
+    let Some(this) = session.content.authorization_manager.clone() else { return Ok(Vec::new()) };
+    let privileges: BTreeSet<_> = concerns.values().flat_map(|concern| concern.part.needs()).collect();
+    let entity: Vec<_> = concerns.keys().filter_map(|object| ManagedEntityRef::try_from(object.clone()).ok()).collect();
+    let priv_id = privileges.into_iter().map(ToString::to_string).collect();
+    let question = HasPrivilegeOnEntities { this, entity, session_id: session.user.key.clone(), priv_id };
+    let answers = live.client.call(&question).await?;
+    Ok(missing(concerns, &answers))
+}
+
+fn missing(concerns: &Concerns, answers: &[EntityPrivilege]) -> Vec<Missing> {
+    let mut found = Vec::new();
+    for answer in answers {
+        let object: ManagedObjectReference = answer.entity.clone().into();
+        let Some(concern) = concerns.get(&object) else { continue };
+        let lacks = |privilege: &&&str| {
+            answer.priv_availability.iter().any(|said| said.priv_id == **privilege && !said.is_granted)
+        };
+        let privileges: Vec<_> = concern.part.needs().iter().filter(lacks).map(ToString::to_string).collect();
+        if !privileges.is_empty() {
+            found.push(Missing { concern: concern.clone(), privileges });
+        }
+    }
+    found.sort_by(|a, b| (a.concern.part, &a.concern.name).cmp(&(b.concern.part, &b.concern.name)));
+    found
+}
+
+/// What is missing, where, and what to do, as a sentence.
+pub(crate) fn sentence(missing: &[Missing]) -> String {
+    let on: Vec<_> = missing
+        .iter()
+        .map(|Missing { concern, privileges }| {
+            format!("on {} {}: {}", concern.part.called(), concern.name, privileges.join(", "))
+        })
+        .collect();
+    format!("missing {}; `drover vcenter privileges` prints the role to create", on.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use vim25::types::PrivilegeAvailability;
+
+    use super::*;
+
+    fn object(kind: &str, value: &str) -> ManagedObjectReference {
+        ManagedObjectReference::new(kind, value)
+    }
+
+    #[test]
+    fn what_is_missing_is_said_of_the_objects_that_need_it() {
+        let pool = object("ResourcePool", "pool-1");
+        let folder = object("Folder", "group-1");
+        let concerns = BTreeMap::from([
+            (pool.clone(), Concern { part: Part::ResourcePool, name: "Resources".to_owned() }),
+            (folder.clone(), Concern { part: Part::Folder, name: "vm-operator".to_owned() }),
+        ]);
+        let answer = |object: &ManagedObjectReference, denied: &[&str]| EntityPrivilege {
+            entity: object.clone().try_into().unwrap(),
+            priv_availability: ["Folder.Create", "Resource.AssignVMToPool"]
+                .map(|privilege| PrivilegeAvailability {
+                    priv_id: privilege.to_owned(),
+                    is_granted: !denied.contains(&privilege),
+                })
+                .into(),
+        };
+        let both = ["Folder.Create", "Resource.AssignVMToPool"];
+        let found = missing(&concerns, &[answer(&pool, &both), answer(&folder, &both)]);
+        assert_eq!(
+            sentence(&found),
+            "missing on the folder vm-operator: Folder.Create; on the resource pool Resources: Resource.AssignVMToPool; \
+             `drover vcenter privileges` prints the role to create"
+        );
+        assert_eq!(missing(&concerns, &[answer(&pool, &[]), answer(&folder, &[])]), []);
+    }
+
+    #[test]
+    fn what_somebody_uses_is_forgotten_with_them_and_what_another_uses_too_is_not() {
+        let concern = |part, name: &str| Concern { part, name: name.to_owned() };
+        let (folder, vm) = (object("Folder", "group-1"), object("VirtualMachine", "vm-1"));
+        let group = |uid: &str| Whose::Group(uid.to_owned());
+        let mut privileges = Privileges::default();
+        privileges.concern(&group("a"), |_| false, [(folder.clone(), concern(Part::Folder, "here"))].into());
+        privileges.concern(&group("b"), |_| false, [(folder.clone(), concern(Part::Folder, "here"))].into());
+        privileges.concern(&group("b"), |_| false, [(vm.clone(), concern(Part::Template, "old"))].into());
+        assert_eq!(privileges.all().len(), 2);
+        privileges.is_doubted = false;
+        privileges.concern(&group("b"), |concern| concern.name == "old", [(vm, concern(Part::Template, "old"))].into());
+        assert!(!privileges.is_doubted, "nothing has changed");
+        privileges.retain_groups(|uid| uid != "b");
+        assert!(privileges.is_doubted);
+        assert_eq!(privileges.all().into_keys().collect::<Vec<_>>(), [folder]);
+        privileges.checked = Some((Instant::now(), Vec::new()));
+        privileges.retain_groups(|_| false);
+        assert_eq!(privileges.missing(), None);
+    }
+
+    #[test]
+    fn the_role_has_every_privilege_once() {
+        let role = role();
+        for privilege in NEEDED.iter().flat_map(|(_, privileges)| *privileges) {
+            assert_eq!(role.matches(&format!("\n  {privilege}")).count(), 1, "{privilege}");
+        }
+    }
+}
