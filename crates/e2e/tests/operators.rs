@@ -16,6 +16,9 @@ const ALL: usize = 7;
 const DAY: Duration = Duration::from_hours(24);
 /// For how long a lease is respected at least, which is renewed every 2 s and runs out after 15.
 const RESPECTED: Duration = Duration::from_secs(10);
+/// Within how long what one that is told to stop held is taken, on a machine that is busy: long before it would have run out. How long
+/// it takes on a quiet one, a benchmark measures.
+const HANDED_OVER: Duration = Duration::from_secs(6);
 /// Within how long what a crashed one held is taken: when it has run out, and another has noticed, on a machine that is busy.
 const TAKEN: Duration = Duration::from_secs(25);
 
@@ -113,7 +116,7 @@ fn replicas_share_the_vcenters_and_take_over_from_those_that_are_killed_frozen_c
     // Told to stop in the midst of a roll, one hands over at once.
     is_even(sandbox, &["second", "third", "fourth"]);
     roll(&groups, "4");
-    hands_over_within_two_seconds(sandbox, fourth, "fourth", &["second", "third"]);
+    hands_over_at_once(sandbox, fourth, "fourth", &["second", "third"]);
     have_rolled(&groups, "4");
     sandbox.assert_nothing_tells(&[]);
 
@@ -200,7 +203,7 @@ fn time_of_day(text: &str) -> Duration {
 }
 
 /// Tells a replica to stop, and looks when others have taken what it held.
-fn hands_over_within_two_seconds(sandbox: &Sandbox, mut leaving: Operator, name: &str, others: &[&str]) {
+fn hands_over_at_once(sandbox: &Sandbox, mut leaving: Operator, name: &str, others: &[&str]) {
     let before = leases(sandbox).unwrap();
     let told = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let told = Duration::new(told.as_secs() % DAY.as_secs(), told.subsec_nanos());
@@ -213,7 +216,7 @@ fn hands_over_within_two_seconds(sandbox: &Sandbox, mut leaving: Operator, name:
         let taken = time_of_day(after[of]["spec"]["acquireTime"].as_str().unwrap());
         // It may be midnight.
         let took = taken.checked_sub(told).unwrap_or(taken + DAY.saturating_sub(told));
-        assert!(took < Duration::from_secs(2), "{of} was without a holder for {took:?}");
+        assert!(took < HANDED_OVER, "{of} was without a holder for {took:?}");
         let transitions = |lease: &Value| lease["spec"]["leaseTransitions"].as_i64().unwrap();
         assert_eq!(transitions(&after[of]), transitions(lease) + 1, "{of}");
     }

@@ -5,6 +5,7 @@
 mod fleet;
 mod peers;
 mod promise;
+mod replicas;
 mod site;
 
 use std::{process::ExitCode, thread, time::Duration};
@@ -24,7 +25,7 @@ const AT_A_TIME: u32 = 32;
 
 type Benchmark = fn(&mut Promises);
 
-const ALL: [(&str, Benchmark); 10] = [
+const ALL: [(&str, Benchmark); 11] = [
     ("thirty", thirty_machines),
     ("groups", ten_groups),
     ("drift", a_hundred_machines),
@@ -34,6 +35,7 @@ const ALL: [(&str, Benchmark); 10] = [
     ("strangers", five_thousand_strangers),
     ("fleet", one_slow_vcenter_of_five),
     ("outage", a_vcenter_that_comes_back),
+    ("replicas", a_replica_that_is_told_to_stop),
     ("peers", peers_with_thirty_machines),
 ];
 
@@ -152,6 +154,11 @@ fn a_vcenter_that_comes_back(promises: &mut Promises) {
     outage("0s");
     let back = witness(site.vcenter(), Duration::from_mins(1), |counts| counts.powered_on == 10);
     promises.time("10 machines after an outage", back, Duration::from_secs(5));
+}
+
+/// What a replica held is taken at once, and not when its leases have run out.
+fn a_replica_that_is_told_to_stop(promises: &mut Promises) {
+    promises.time("Leases handed to another replica", replicas::hand_over(), Duration::from_secs(2));
 }
 
 /// What people would do instead, and what nobody can do better.
