@@ -3,36 +3,12 @@
 //! This is where decisions meet the world. Reconcilers read what is declared and what the vCenters say, ask
 //! `drover-core` what to do, and do it; nothing is decided here.
 
-mod admission;
-mod check;
 mod cli;
-mod cluster;
-mod connection;
-mod crds;
-mod duties;
-mod events;
-mod flags;
-mod fleet;
-mod group;
-mod guard;
-mod info;
-mod leadership;
-mod log;
+mod controllers;
+mod http;
+mod kube;
 mod loops;
-mod merged;
-mod metrics;
-mod offline;
-mod plan;
-mod prepare;
-mod refusal;
-mod release;
-mod run;
-mod scope;
-mod serve;
-mod shared_watch;
-mod shell;
-mod status;
-mod traces;
+mod telemetry;
 mod vcenter;
 
 use std::{
@@ -45,11 +21,17 @@ use std::{
 
 use clap::{Parser, Subcommand};
 
-use cli::{CheckFlags, PlanFlags, Verdict};
-use cluster::ClusterFlags;
-use flags::Flags;
-use log::Log;
-use traces::Exporter;
+use cli::{
+    CheckFlags, PlanFlags, Verdict, check,
+    cluster::ClusterFlags,
+    crds,
+    flags::{self, Flags},
+    plan, release, run,
+};
+use telemetry::{
+    log::{self, Log},
+    traces::Exporter,
+};
 
 /// Runs groups of virtual machines on VMware vSphere, declared as Kubernetes resources.
 #[derive(Parser)]

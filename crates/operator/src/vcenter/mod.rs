@@ -1,6 +1,7 @@
 //! One live vCenter: its session, and the mirror of what it tells.
 
 mod away;
+pub(crate) mod connection;
 pub(crate) mod facts;
 pub(crate) mod figures;
 pub(crate) mod host;
@@ -37,8 +38,8 @@ use vim25::{
 };
 
 use crate::{
-    group::{self, Executor},
-    leadership::{Claim, Mandate},
+    controllers::vmgroup::{self, Executor},
+    kube::leadership::{Claim, Mandate},
     loops::{Loops, Pulse, Running, is_ending},
 };
 use away::obstacle;
@@ -175,7 +176,7 @@ impl VCenterHandle {
         });
         let running = [
             loops.start(format!("collector of {name}"), |pulse| follow(Arc::clone(&live), pulse)),
-            loops.start(format!("queue of {name}"), |pulse| group::serve_queue(Arc::clone(&live), pulse)),
+            loops.start(format!("queue of {name}"), |pulse| vmgroup::serve_queue(Arc::clone(&live), pulse)),
         ];
         live.running().extend(running);
         live

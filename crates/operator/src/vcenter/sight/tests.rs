@@ -12,7 +12,7 @@ use vim25::{Client, Credentials, Settings};
 
 use super::*;
 use crate::{
-    leadership::Claim,
+    kube::leadership::Claim,
     loops::Loops,
     vcenter::{Login, VCenterHandle},
 };

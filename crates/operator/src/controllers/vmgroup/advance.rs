@@ -1,0 +1,196 @@
+//! A group brought one step on where it is at home: what it names is found, what is to be done is planned, written down and ordered.
+
+use std::sync::Arc;
+
+use drover_api::{VmGroup, VmGroupSpec, vcenter::Reach, vmgroup::Placement};
+use drover_core::{
+    Trouble,
+    group::{DeletionPolicy, Desired, Timestamp},
+    take_over::{Inheritance, marker_uid},
+    tenancy::{cloud_init, quota::Terms, rules::Rules},
+};
+use kube::Api;
+use vim25::LookupError;
+
+use super::{
+    ABANDON, RESYNC,
+    decide::{Next, decide},
+    dereference::{LOOK_AGAIN, dereference, find_source, look_again, remember, trouble_of},
+    keys::{self, BadKeys},
+    outcome::{Allowed, Outcome, blind, over, stuck},
+    record::{self, WriteOutcome},
+    source::{self, Unusable},
+    take_over,
+};
+use crate::controllers::Context;
+use crate::controllers::reconcile::Error;
+use crate::{controllers::binding::BoundVCenter, kube::leadership::Mandate, vcenter::VCenterHandle};
+
+/// Where a group is at home, and what it declares there.
+pub(super) struct Site<'a> {
+    pub context: &'a Context,
+    pub live: &'a Arc<VCenterHandle>,
+    pub mandate: &'a Mandate,
+    /// With what it leaves open as its vCenter says.
+    pub spec: VmGroupSpec,
+    /// Where VMs are put whose group doesn't say.
+    pub defaults: &'a Placement,
+    /// What its namespace may use there, if not everything.
+    pub rules: Option<&'a Arc<Rules>>,
+    /// What is wrong with the keys that it sets.
+    pub bad_keys: BadKeys,
+    /// How much its namespace may have there, if not as much as it likes.
+    pub quota: Option<Terms>,
+}
+
+impl<'a> Site<'a> {
+    pub(super) fn new(context: &'a Context, bound: &'a BoundVCenter, group: &VmGroup, mandate: &'a Mandate) -> Self {
+        let spec = source::with_defaults(&group.spec, &bound.defaults);
+        Self {
+            context,
+            live: &bound.live,
+            mandate,
+            spec,
+            defaults: &bound.defaults,
+            rules: bound.rules.as_ref(),
+            bad_keys: keys::judge(bound, group),
+            quota: bound.quota,
+        }
+    }
+
+    /// How far its namespace reaches there.
+    pub(super) fn reach(&self) -> Reach {
+        cloud_init::reach(self.rules.map(Arc::as_ref))
+    }
+
+    /// Whether the group has machines here, as far as anybody knows: by its record, or by what vCenter shows.
+    pub(super) fn has_members(&self, group: &VmGroup) -> bool {
+        // One that an earlier version made has no record yet.
+        let status = group.status.as_ref();
+        let was_said = status.is_some_and(|status| status.record.is_none() && status.current_replicas.unwrap_or(0) > 0);
+        record::is_kept_of(group)
+            || was_said
+            || self.live.mirror().has_members(&marker_uid(group), &self.context.cluster)
+    }
+}
+
+/// Has a vCenter that is in sight know of all groups at home there how many of their VMs are missing, once, and says whether it knows. It
+/// can't before the groups are read.
+pub(crate) fn foresee(context: &Context, live: &VCenterHandle) -> bool {
+    if live.executor().is_foreseen() {
+        return true;
+    }
+    let Some(all) = context.groups.get().filter(|groups| groups.is_filled()) else { return false };
+    let mut at_home = all.store.state();
+    at_home.retain(|group| group.status.as_ref().is_some_and(|status| status.vcenter.as_ref() == Some(&live.name)));
+    // What the last holder has destroyed would be missing by records of before.
+    let is_behind =
+        |group: &Arc<VmGroup>| context.vcenters.mandate_for(group).is_some_and(|it| it.is_behind(&group.metadata));
+    if at_home.iter().any(is_behind) {
+        return false;
+    }
+    let mut executor = live.executor();
+    executor.foresee(&at_home, &live.mirror(), Timestamp::now());
+    true
+}
+
+/// Plans, and orders what the plan says, once all that it needs is known and all that it begins is written down.
+pub(super) async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<Outcome, Error> {
+    if !site.live.honours(site.mandate) {
+        // Its vCenter was declared a moment ago.
+        return Ok(blind());
+    }
+    site.live.enter(site.mandate);
+    if let Some(away) = site.live.away_for_tenants() {
+        return Ok(stuck(Trouble::VCenterAway(away), RESYNC));
+    }
+    if !site.live.is_in_sight() {
+        return Ok(blind());
+    }
+    let instance = site.live.about().and_then(|about| about.instance_uuid);
+    let was = group.status.as_ref().and_then(|status| status.vcenter_instance.clone());
+    if let (Some(was), Some(is)) = (&was, &instance)
+        && !was.eq_ignore_ascii_case(is)
+    {
+        let why = format!(
+            "the VCenter {:?} is another vCenter than the group's VMs are in ({was}): have its address set back; to give the group up \
+             with all that is left of it there, delete it and annotate it with {ABANDON}=true",
+            site.live.name
+        );
+        return Ok(stuck(Trouble::VCenterAway(why), RESYNC));
+    }
+    if !foresee(site.context, site.live) {
+        return Ok(blind());
+    }
+    let groups: Api<VmGroup> = Api::namespaced(site.context.kube.clone(), &desired.namespace);
+    let inheritance = take_over::look(group, desired, &site.live.mirror(), &site.context.cluster);
+    match inheritance {
+        Inheritance::Settled => {}
+        Inheritance::TakeOver(earlier) => {
+            if take_over::write(site, &groups, group, &earlier).await? {
+                // What was kept of the group was about VMs of its own, and there are none.
+                site.live.executor().forget(&desired.uid);
+            }
+            return Ok(blind());
+        }
+        Inheritance::Unclear(why) => return Ok(stuck(Trouble::Conflict(why), LOOK_AGAIN)),
+    }
+    let mut found = match dereference(site, group, desired).await {
+        Ok(found) => found,
+        // Without its place and without machines, a group that is being deleted has nothing left to wait for.
+        Err(unusable) if desired.deletion.is_some() && is_nowhere(&unusable) && !site.has_members(group) => {
+            return Ok(over());
+        }
+        // What stays as it is need not be found.
+        Err(unusable) if desired.deletion == Some(DeletionPolicy::Retain) && is_nowhere(&unusable) => {
+            return Ok(over());
+        }
+        Err(unusable @ Unusable::NotAllowed(_)) => {
+            let allowed = Allowed::Judged(Err(unusable.to_string()));
+            return Ok(Outcome { allowed, ..stuck(trouble_of(&unusable), look_again(site, group, &unusable)) });
+        }
+        Err(unusable) => return Ok(stuck(trouble_of(&unusable), look_again(site, group, &unusable))),
+    };
+    let mut sought = None;
+    loop {
+        match decide(site, group, desired, &found, sought.is_some()) {
+            Next::Find => {
+                sought = Some(find_source(site, group, &mut found).await);
+                remember(site, desired, &found);
+            }
+            Next::Write => match record::keep(&groups, &site.context.vmgroups.latest, group, site.live, &desired.uid)
+                .await
+            {
+                Ok(WriteOutcome::Kept) => {}
+                Ok(WriteOutcome::Overtaken) => return Ok(blind()),
+                Err(error) if error.is_refusal() => return Ok(stuck(Trouble::Invalid(unwritten(&error)), LOOK_AGAIN)),
+                Err(error) => return Err(error),
+            },
+            Next::Stuck(trouble) => return Ok(stuck(trouble, RESYNC)),
+            Next::Ordered(mut outcome) => {
+                outcome.instance = instance;
+                if let Some(Err(unusable)) = sought {
+                    outcome.trouble = trouble_of(&unusable);
+                    if let (Unusable::NotAllowed(why), Reach::Restricted) = (&unusable, site.reach()) {
+                        outcome.allowed = Allowed::Judged(Err(why.clone()));
+                    }
+                    outcome.wake = outcome.wake.min(look_again(site, group, &unusable));
+                }
+                site.live.turn_queue();
+                return Ok(*outcome);
+            }
+        }
+    }
+}
+
+/// Whether what a group names is no place that it could have anything in.
+fn is_nowhere(unusable: &Unusable) -> bool {
+    match unusable {
+        Unusable::Lookup(_, error) => !matches!(error, LookupError::Call(_)),
+        unusable => matches!(unusable, Unusable::NotAllowed(_)),
+    }
+}
+
+fn unwritten(error: &Error) -> String {
+    format!("nothing is cloned, moved or destroyed, because the group's record can't be written first: {error}")
+}

@@ -1,0 +1,384 @@
+//! What is done to a vCenter, each thing in its turn: one queue that is fair to all namespaces and to the groups of each, and what is
+//! under way.
+
+mod missing;
+mod operations;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    hash::RandomState,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use drover_api::vmgroup::Placement;
+use drover_core::{
+    Action,
+    backoff::Backoff,
+    brake::{Brake, Incident, Scope},
+    budget::{Budget, Limits},
+    group::{Revision, Timestamp},
+    in_flight::InFlight,
+    names::Slot,
+    placement::{self, Candidate},
+    record::{Incarnation, Record, Stage},
+    tenancy::quota::Amount,
+};
+use vim25::{ManagedObjectReference, refs::VirtualMachineRef};
+
+use super::{
+    act::OperationContext,
+    source::{Base, Found},
+};
+use crate::{kube::leadership::Epoch, telemetry::metrics::Meter};
+use operations::Operation;
+pub(crate) use operations::serve_queue;
+
+/// How long an operation keeps its place before others, unless its VCenter says otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(30);
+/// For how long what one group has found is found for others, too.
+const LATELY: Duration = Duration::from_secs(10);
+/// How long after a lease was gained the mirror may lack what the last holder has begun.
+const LAG: Duration = Duration::from_secs(10);
+/// How long after a clone was last seen to run the mirror may lack its machine.
+const SETTLING: Duration = Duration::from_secs(3);
+
+/// Everything that is queued and under way in one vCenter, by the groups' UIDs.
+#[derive(Debug)]
+pub(crate) struct Executor {
+    budget: Budget<String, String, Action, ManagedObjectReference>,
+    groups: HashMap<String, Group>,
+    tasks: HashMap<ManagedObjectReference, Operation>,
+    chance: RandomState,
+    brake: Brake,
+    incident: Option<Incident>,
+    /// The hosts that clones have failed on.
+    failing: Backoff<ManagedObjectReference>,
+    /// Whether something was refused for want of a privilege.
+    is_refused: bool,
+    /// How long an operation keeps its place before others.
+    patience: Duration,
+    /// What counts operations, if anybody counts them.
+    meter: Option<Meter>,
+    /// What groups have found a moment ago, by the names of datacenter, folder and template.
+    lately: HashMap<Names, (Instant, Base, VirtualMachineRef)>,
+    limits: Limits,
+    /// In the name of which time of holding the vCenter's lease all this is.
+    epoch: Epoch,
+    /// When this replica gained the vCenter's lease.
+    entered: Option<Instant>,
+    /// Whether the records of all groups were taken up that are at home here.
+    is_foreseen: bool,
+    /// How much namespaces had when that was last counted.
+    uses: HashMap<String, Amount>,
+    /// When clones were last seen that nobody here knows of.
+    unknown_clones: Option<Instant>,
+    /// Since when all this is known.
+    since: Instant,
+}
+
+/// The names of a datacenter, a folder and a template, as a spec has them.
+type Names = [Option<String>; 3];
+
+/// What is known of a group. All of it may be lost.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    pub in_flight: InFlight,
+    /// What the spec names, found in vCenter for this revision of it and this placement.
+    pub found: Option<(Revision, Placement, Found)>,
+    /// How often what the spec names was not found, for this generation of it.
+    pub misses: (i64, u32),
+    /// Whether it waits for others of its namespace to leave it room.
+    pub waits_for_room: bool,
+    /// What its actions need to know, as of the last plan.
+    context: Option<Arc<OperationContext>>,
+}
+
+impl Default for Executor {
+    fn default() -> Self {
+        Self {
+            budget: Budget::new(Limits::default()),
+            groups: HashMap::new(),
+            tasks: HashMap::new(),
+            chance: RandomState::new(),
+            brake: Brake::new(Scope::VCenter),
+            incident: None,
+            failing: Backoff::new(placement::AVOIDED),
+            is_refused: false,
+            patience: PATIENCE,
+            meter: None,
+            lately: HashMap::new(),
+            limits: Limits::default(),
+            epoch: Epoch::default(),
+            entered: None,
+            is_foreseen: false,
+            uses: HashMap::new(),
+            unknown_clones: None,
+            since: Instant::now(),
+        }
+    }
+}
+
+impl Executor {
+    /// Begins anew for another time of holding the vCenter's lease, and says whether it is another. An earlier one doesn't come back.
+    pub(crate) fn enter(&mut self, epoch: Epoch) -> bool {
+        let is_later = self.epoch < epoch;
+        if is_later {
+            self.resign();
+            self.epoch = epoch;
+            self.entered = Some(Instant::now());
+        }
+        is_later
+    }
+
+    /// Forgets everything but how much may be done at once.
+    pub(crate) fn resign(&mut self) {
+        let Self { limits, patience, epoch, .. } = *self;
+        let meter = self.meter.take();
+        *self = Self { budget: Budget::new(limits), limits, patience, epoch, meter, ..Self::default() };
+    }
+
+    /// How long the mirror may still lack what another replica has begun here, if it may.
+    pub(crate) fn may_lag(&self) -> Option<Duration> {
+        self.entered.and_then(|entered| LAG.checked_sub(entered.elapsed()))
+    }
+
+    /// How long something may still come to be that was asked for before all this was known, by another replica or in an earlier life.
+    pub(crate) fn may_be_surprised(&self) -> Option<Duration> {
+        LAG.checked_sub(self.since.elapsed())
+    }
+
+    /// Whether clones may be on their way that nobody here knows of: some are seen to run, or have been a moment ago. A task may be seen to
+    /// end before its machine is.
+    pub(crate) fn may_have_unknown_clones(&mut self, are_seen: bool) -> bool {
+        if are_seen {
+            self.unknown_clones = Some(Instant::now());
+        }
+        let were_seen = self.unknown_clones.is_some_and(|seen| seen.elapsed() < SETTLING);
+        were_seen || self.may_be_surprised().is_some()
+    }
+
+    /// Notes how much a namespace has, and says whether it is less than before.
+    pub(crate) fn note_use(&mut self, namespace: &str, used: Amount) -> bool {
+        let before = self.uses.insert(namespace.to_owned(), used);
+        before.is_some_and(|before| used.is_less_than(before))
+    }
+
+    /// Forgets how much namespaces had that have nothing any more.
+    pub(crate) fn forget_uses(&mut self, has_nothing: impl Fn(&str) -> bool) {
+        self.uses.retain(|namespace, _| !has_nothing(namespace));
+    }
+
+    /// Whether a group waits for others of its namespace to leave it room.
+    pub(crate) fn waits_for_room(&self, uid: &str) -> bool {
+        self.groups.get(uid).is_some_and(|group| group.waits_for_room)
+    }
+
+    /// What is known of a group, if anything is.
+    pub(crate) fn in_flight(&mut self, uid: &str) -> Option<&mut InFlight> {
+        self.groups.get_mut(uid).map(|group| &mut group.in_flight)
+    }
+
+    pub(crate) fn group(&mut self, uid: &str) -> &mut Group {
+        self.groups.entry(uid.to_owned()).or_default()
+    }
+
+    /// What a group's spec names, if it was found.
+    pub(crate) fn found(&self, uid: &str) -> Option<&Found> {
+        self.groups.get(uid)?.found.as_ref().map(|(_, _, found)| found)
+    }
+
+    /// What was found under these names a moment ago.
+    pub(crate) fn found_lately(&self, names: &Names) -> Option<(Base, VirtualMachineRef)> {
+        let (at, base, template) = self.lately.get(names)?;
+        (at.elapsed() < LATELY).then(|| (base.clone(), template.clone()))
+    }
+
+    pub(crate) fn note_found(&mut self, names: Names, base: Base, template: VirtualMachineRef) {
+        self.lately.retain(|_, (at, ..)| at.elapsed() < LATELY);
+        self.lately.insert(names, (Instant::now(), base, template));
+    }
+
+    /// Queues what a group's plan says, in place of what its last plan said.
+    pub(crate) fn order(&mut self, context: OperationContext, actions: &[Action], now: Timestamp) {
+        let uid = context.desired.uid.clone();
+        let wanted: BTreeSet<_> = actions.iter().collect();
+        self.budget.retain(&uid, |action| wanted.contains(action));
+        let mut candidates = self.candidates(&context);
+        let before = self.hosts_of_clones(&uid);
+        for action in actions {
+            let mut host = None;
+            if let Action::Clone(slot) = action {
+                let stays = before.get(slot).filter(|host| placement::stays(&candidates, host, now)).cloned();
+                host = stays.or_else(|| take_place(&mut candidates, &uid, *slot, now));
+            }
+            self.budget.enqueue(&context.desired.namespace, &uid, action.clone(), host);
+        }
+        let group = self.group(&uid);
+        group.in_flight.note_ordered(actions);
+        group.context = Some(Arc::new(context));
+    }
+
+    /// Takes back what a group has queued and its plan doesn't say, or says of another machine or of one with other hardware or disks. Until the plan
+    /// itself is queued, others may have to be asked, and what is begun meanwhile is begun by the last plan.
+    pub(crate) fn narrow(&mut self, uid: &str, actions: &[Action], is_as_declared: impl Fn(&OperationContext) -> bool) {
+        let wanted: BTreeSet<_> = actions.iter().collect();
+        let group = self.groups.get(uid);
+        let context = group.and_then(|group| group.context.as_ref());
+        let context = context.filter(|context| is_as_declared(context));
+        let incarnations = context.map(|context| &context.incarnations);
+        let record = group.and_then(|group| group.in_flight.record.now());
+        self.budget
+            .retain(&uid.to_owned(), |action| wanted.contains(action) && is_as_ordered(action, incarnations, record));
+    }
+
+    /// The hosts that a group's clones can go to, with all that is on its way to them.
+    fn candidates(&self, context: &OperationContext) -> Vec<Candidate<ManagedObjectReference>> {
+        let uid = &context.desired.uid;
+        let mut placed = context.hosts.members.clone();
+        placed.extend(self.hosts_of_clones(uid));
+        let mut members: BTreeMap<_, usize> = BTreeMap::new();
+        for host in placed.into_values() {
+            *members.entry(host).or_default() += 1;
+        }
+        let mut candidates = context.hosts.candidates.clone();
+        for candidate in &mut candidates {
+            candidate.members = members.get(&candidate.host).copied().unwrap_or(0);
+            candidate.load = self.budget.load_of(&candidate.host);
+            candidate.failed_until = self.failing.not_before(&candidate.host);
+        }
+        candidates
+    }
+
+    /// Which host each clone of a group is for that waits or is under way.
+    fn hosts_of_clones(&self, uid: &String) -> BTreeMap<Slot, ManagedObjectReference> {
+        let clones = self.budget.on_hosts(uid);
+        clones.filter_map(|(action, host)| Some((action.cloned_slot()?, host.clone()))).collect()
+    }
+
+    /// Takes back what a group has queued: nothing is known of what it wants now. What is under way goes on.
+    pub(crate) fn withdraw(&mut self, uid: &str) {
+        self.budget.retain(&uid.to_owned(), |_| false);
+        if let Some(group) = self.groups.get_mut(uid) {
+            group.in_flight.is_unseen = true;
+            group.in_flight.note_ordered(&[]);
+        }
+    }
+
+    /// Forgets the groups that are gone.
+    pub(crate) fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
+        let gone: Vec<_> = self.groups.keys().filter(|uid| !is_there(uid)).cloned().collect();
+        for uid in gone {
+            self.forget(&uid);
+        }
+    }
+
+    /// Forgets a group that is gone. What is under way keeps its place until it has ended, whoever began it.
+    pub(crate) fn forget(&mut self, uid: &str) {
+        self.budget.forget(&uid.to_owned());
+        self.groups.remove(uid);
+    }
+
+    /// vCenter was away, and everything of it has been read anew.
+    pub(crate) fn start_over(&mut self, now: Timestamp) {
+        for group in self.groups.values_mut() {
+            group.in_flight.vcenter_is_back();
+            group.in_flight.restart_clocks(now);
+        }
+        self.failing.reset();
+    }
+
+    /// Sets how much may be done at once.
+    pub(crate) fn set_limits(&mut self, limits: Limits, patience: Duration) {
+        self.budget.set_limits(limits);
+        self.limits = limits;
+        self.patience = patience;
+    }
+
+    /// How much may be done at once.
+    pub(crate) fn limits(&self) -> Limits {
+        self.budget.limits()
+    }
+
+    /// How many clones are under way on the host that has most of them.
+    pub(crate) fn clones_per_host(&self) -> usize {
+        self.budget.most_on_a_host()
+    }
+
+    /// Has operations counted from now on.
+    pub(crate) fn count_with(&mut self, meter: Meter) {
+        self.meter = Some(meter);
+    }
+
+    /// Whether something was refused for want of a privilege since this was last asked.
+    pub(crate) fn take_refusal(&mut self) -> bool {
+        std::mem::take(&mut self.is_refused)
+    }
+
+    /// How much is queued, and how much under way.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        (self.budget.queued(), self.budget.in_use())
+    }
+
+    pub(crate) fn is_known(&self, task: &ManagedObjectReference) -> bool {
+        self.tasks.contains_key(task)
+    }
+}
+
+/// Whether an action that was ordered for machines of these incarnations is about the one that the record has.
+fn is_as_ordered(action: &Action, incarnations: Option<&BTreeMap<Slot, Incarnation>>, record: Option<&Record>) -> bool {
+    let Some(slot) = action.cloned_slot() else { return true };
+    let entry = record.and_then(|record| record.get(slot)).filter(|entry| entry.stage == Stage::Pending);
+    entry.is_some_and(|entry| incarnations.and_then(|all| all.get(&slot)) == Some(&entry.incarnation))
+}
+
+/// Chooses a host for the machine of a slot, and counts it there.
+fn take_place(
+    candidates: &mut [Candidate<ManagedObjectReference>],
+    group: &str,
+    slot: Slot,
+    now: Timestamp,
+) -> Option<ManagedObjectReference> {
+    let chosen = candidates.get_mut(placement::place(candidates, group, slot, now).ok()?)?;
+    chosen.members += 1;
+    chosen.load += 1;
+    Some(chosen.host.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use drover_core::group::MachineId;
+
+    use super::*;
+
+    #[test]
+    fn what_the_last_plan_ordered_is_begun_only_if_this_plan_says_it_too() {
+        let mut executor = Executor::default();
+        let machine = |id: &str| MachineId(id.to_owned());
+        let (first, second) = (Action::PowerOn(machine("vm-1")), Action::Destroy(machine("vm-2")));
+        for action in [&first, &second, &Action::Clone(Slot(0))] {
+            for uid in ["uid", "other"] {
+                executor.budget.enqueue(&"default".to_owned(), &uid.to_owned(), action.clone(), None);
+            }
+        }
+        executor.narrow("uid", &[first.clone(), Action::PowerOff(machine("vm-2"))], |_| true);
+        let admitted = std::iter::from_fn(|| executor.budget.admit());
+        let of_group = admitted.filter(|admitted| admitted.group == "uid").map(|admitted| admitted.operation);
+        assert_eq!(of_group.collect::<Vec<_>>(), [first]);
+    }
+
+    #[test]
+    fn a_clone_is_begun_only_for_the_machine_that_it_was_ordered_for() {
+        let (slot, clone) = (Slot(0), Action::Clone(Slot(0)));
+        let mut record = Record::default();
+        record.reserve([slot]);
+        let ordered = BTreeMap::from([(slot, Incarnation(1))]);
+        assert!(is_as_ordered(&clone, Some(&ordered), Some(&record)));
+        record.see(slot);
+        assert!(!is_as_ordered(&clone, Some(&ordered), Some(&record)), "it is there");
+        record.reserve([slot]);
+        assert!(!is_as_ordered(&clone, Some(&ordered), Some(&record)), "it was lost, and another is to be made");
+        record.recover(slot);
+        assert!(!is_as_ordered(&clone, Some(&BTreeMap::from([(slot, Incarnation(2))])), Some(&record)), "it is back");
+    }
+}

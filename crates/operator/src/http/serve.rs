@@ -1,0 +1,340 @@
+//! The small web server for those who watch the operator, Prometheus and the kubelet that asks whether it is well, and for the API server
+//! that asks what to admit.
+//!
+//! Anybody in the cluster may reach it, so nobody gets much of it: few connections, short headers, little time. Who asks at once is
+//! answered, unless hundreds come in that very moment from many addresses.
+
+mod access;
+mod certificates;
+mod flags;
+mod places;
+
+use std::{
+    convert::Infallible,
+    fmt, io,
+    net::SocketAddr,
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use http_body_util::Full;
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    task::JoinSet,
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, info, warn};
+
+use crate::{
+    http::flags::Serve,
+    loops::{Loops, Pulse, Running, trial},
+    telemetry::metrics::{Format, Metrics},
+};
+pub(crate) use access::Access;
+pub(crate) use certificates::{BadCertificate, Certificates, Pair};
+pub(crate) use flags::Serving;
+use places::Places;
+
+/// How long somebody may take to say what he wants.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a connection lasts, whatever is done with it. Whoever reads too slowly doesn't get to the end.
+const LONGEST: Duration = Duration::from_secs(15);
+/// How many connections there are at once.
+const CONNECTIONS: usize = 256;
+/// How long a request may be, and how many headers it may have.
+const REQUEST: usize = 16 << 10;
+const HEADERS: usize = 64;
+
+/// Where to listen, as Go writes it: `:8080` is every address of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    host: String,
+    port: u16,
+}
+
+/// Text that is no address to listen on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write :PORT, HOST:PORT, or 0 for none")]
+pub(crate) struct BadAddress;
+
+/// Why nothing can be served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unavailable {
+    #[error("{flag}: {address} can't be listened on: {source}; choose another, or 0 for none")]
+    Taken { flag: &'static str, address: Address, source: io::Error },
+    #[error("--metrics-cert-dir is for --metrics-secure: without it, metrics are served without a certificate")]
+    NotSecure,
+    #[error(transparent)]
+    Certificate(#[from] BadCertificate),
+}
+
+/// Whether the operator is ready to work, and to be asked. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Readiness(Arc<(AtomicBool, AtomicBool)>);
+
+impl Readiness {
+    /// From now on it is ready to work.
+    pub(crate) fn set(&self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nobody trusts yet in what it answers.
+    pub(crate) fn set_distrusted(&self, is_so: bool) {
+        self.0.1.store(is_so, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> bool {
+        self.0.0.load(Ordering::Relaxed) && !self.0.1.load(Ordering::Relaxed)
+    }
+}
+
+/// Who answers at an address.
+pub(crate) trait Desk: Send + Sync {
+    fn answer(self: Arc<Self>, request: Request<Incoming>) -> BoxFuture<'static, Response<Full<Bytes>>>;
+
+    /// What is shown to those who connect. `None`: it is spoken in clear text.
+    fn shown(&self) -> Option<Arc<ServerConfig>>;
+}
+
+/// What is told of the operator.
+#[derive(Clone)]
+pub(crate) struct Told {
+    pub metrics: Metrics,
+    pub ready: Readiness,
+    pub loops: Loops,
+}
+
+/// What is served at one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Offer {
+    Metrics,
+    Health,
+    Both,
+}
+
+/// One address, and what is served there, to whom.
+struct Site {
+    offer: Offer,
+    told: Told,
+    access: Access,
+    certificates: Option<Certificates>,
+}
+
+/// Serves `/metrics`, `/healthz` and `/readyz` as the flags say, until what this returns is dropped. Who may read the metrics is
+/// asked of the API server, once there is one to ask.
+pub(crate) async fn start(
+    metrics: &Serve,
+    serving: &Serving,
+    told: &Told,
+) -> Result<(Vec<Running>, Access), Unavailable> {
+    if serving.metrics_cert_dir.is_some() && !serving.metrics_secure {
+        return Err(Unavailable::NotSecure);
+    }
+    let mut running = Vec::new();
+    let mut offer = Offer::Both;
+    if let Serve::At(address) = &serving.health_probe_bind_address {
+        let site = Site { offer: Offer::Health, told: told.clone(), access: Access::open(), certificates: None };
+        running.push(listen("--health-probe-bind-address", address, site).await?);
+        offer = Offer::Metrics;
+    }
+    let access = if serving.metrics_secure { Access::guarded() } else { Access::open() };
+    if let Serve::At(address) = metrics {
+        let certificates = serving
+            .metrics_secure
+            .then(|| Certificates::of_metrics(serving.metrics_cert_dir.as_deref()))
+            .transpose()?;
+        let site = Site { offer, told: told.clone(), access: access.clone(), certificates };
+        running.push(listen("--metrics-addr", address, site).await?);
+    }
+    Ok((running, access))
+}
+
+async fn listen(flag: &'static str, address: &Address, site: Site) -> Result<Running, Unavailable> {
+    let (loops, is_health) = (site.told.loops.clone(), site.offer == Offer::Health);
+    let name = if is_health { "health server" } else { "server" };
+    let (at, running) = open(flag, address, name, &loops, Arc::new(site)).await?;
+    if is_health {
+        info!(address = %at, "Health served");
+    } else {
+        info!(address = %at, "Metrics served");
+    }
+    Ok(running)
+}
+
+/// Has somebody answer at an address, until what this returns is dropped.
+pub(crate) async fn open(
+    flag: &'static str,
+    address: &Address,
+    name: &str,
+    loops: &Loops,
+    desk: Arc<dyn Desk>,
+) -> Result<(SocketAddr, Running), Unavailable> {
+    let taken = |source| Unavailable::Taken { flag, address: address.clone(), source };
+    let listener = address.bind().await.map_err(taken)?;
+    let at = listener.local_addr().map_err(taken)?;
+    Ok((at, loops.start(name, |pulse| take_in(listener, desk, pulse))))
+}
+
+/// Answers those who come, side by side. Nobody answers when this ends.
+async fn take_in(listener: TcpListener, desk: Arc<dyn Desk>, pulse: Pulse) {
+    let mut places = Places::new(CONNECTIONS);
+    let mut conversations = JoinSet::new();
+    loop {
+        while conversations.try_join_next().is_some() {}
+        match pulse.wait(listener.accept()).await {
+            Ok((stream, from)) => {
+                let conversation = conversations.spawn(converse(stream, Arc::clone(&desk)));
+                places.give(from.ip(), conversation);
+                // Whoever has asked already is heard before others come who could have him sent away.
+                tokio::task::yield_now().await;
+            }
+            Err(error) => {
+                warn!(%error, "Connection not accepted");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// Answers one question: they come seldom, and nobody keeps a connection for nothing.
+async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, desk: Arc<dyn Desk>) {
+    let conversation = async {
+        let Some(config) = desk.shown() else { return answer(stream, desk).await };
+        match timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await {
+            Ok(Ok(stream)) => answer(stream, desk).await,
+            Ok(Err(error)) => debug!(%error, "a connection could not be secured"),
+            Err(_) => debug!("a connection was not secured in time"),
+        }
+    };
+    if timeout(LONGEST, conversation).await.is_err() {
+        debug!("a connection took too long");
+    }
+}
+
+async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, desk: Arc<dyn Desk>) {
+    let answer = service_fn(|request: Request<Incoming>| {
+        let desk = Arc::clone(&desk);
+        async move { Ok::<_, Infallible>(desk.answer(request).await) }
+    });
+    let mut server = http1::Builder::new();
+    server.keep_alive(false).timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    server.max_buf_size(REQUEST).max_headers(HEADERS);
+    if let Err(error) = server.serve_connection(TokioIo::new(stream), answer).await {
+        debug!(%error, "a connection broke");
+    }
+}
+
+impl Desk for Site {
+    fn answer(self: Arc<Self>, request: Request<Incoming>) -> BoxFuture<'static, Response<Full<Bytes>>> {
+        Box::pin(async move { self.tell(request.method(), request.uri().path(), request.headers()).await })
+    }
+
+    fn shown(&self) -> Option<Arc<ServerConfig>> {
+        self.certificates.as_ref().map(Certificates::config)
+    }
+}
+
+impl Site {
+    async fn tell(&self, method: &Method, path: &str, headers: &HeaderMap) -> Response<Full<Bytes>> {
+        const PLAIN: &str = "text/plain; charset=utf-8";
+        let (metrics, health) = (self.offer != Offer::Health, self.offer != Offer::Metrics);
+        let (status, media_type, text) = match path {
+            _ if method == Method::POST && trial::tell(path) => (StatusCode::OK, PLAIN, "ok\n".to_owned()),
+            _ if method != Method::GET && method != Method::HEAD => {
+                (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_owned())
+            }
+            "/metrics" if metrics => match self.access.check(headers).await {
+                Ok(()) => {
+                    let format = Format::accepted(headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()));
+                    match self.told.metrics.scrape(format) {
+                        Ok(text) => (StatusCode::OK, format.media_type(), text),
+                        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, PLAIN, format!("{error}\n")),
+                    }
+                }
+                Err(refusal) => (refusal.status(), PLAIN, format!("{refusal}\n")),
+            },
+            "/healthz" if health => {
+                let still = self.told.loops.still();
+                if still.is_empty() {
+                    (StatusCode::OK, PLAIN, "ok\n".to_owned())
+                } else {
+                    (StatusCode::INTERNAL_SERVER_ERROR, PLAIN, format!("{}\n", still.join("; ")))
+                }
+            }
+            "/readyz" if health && self.told.ready.get() => (StatusCode::OK, PLAIN, "ok\n".to_owned()),
+            "/readyz" if health => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, "starting\n".to_owned()),
+            _ => (StatusCode::NOT_FOUND, PLAIN, self.offer.sentence().to_owned()),
+        };
+        let mut response = Response::new(Full::from(text));
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl Offer {
+    /// What there is, for those who ask for something else.
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::Metrics => "there is /metrics\n",
+            Self::Health => "there are /healthz and /readyz\n",
+            Self::Both => "there are /metrics, /healthz and /readyz\n",
+        }
+    }
+}
+
+impl Address {
+    async fn bind(&self) -> io::Result<TcpListener> {
+        if !self.host.is_empty() {
+            return TcpListener::bind((self.host.as_str(), self.port)).await;
+        }
+        match TcpListener::bind(("::", self.port)).await {
+            // There are machines without IPv6.
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => TcpListener::bind(("0.0.0.0", self.port)).await,
+            outcome => outcome,
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = BadAddress;
+
+    fn from_str(text: &str) -> Result<Self, BadAddress> {
+        let (host, port) = text.rsplit_once(':').ok_or(BadAddress)?;
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        if bare.is_none() && host.contains(':') {
+            // Whether the last part of an IPv6 address is a port can't be told without the brackets.
+            return Err(BadAddress);
+        }
+        Ok(Self { host: bare.unwrap_or(host).to_owned(), port: port.parse().map_err(|_| BadAddress)? })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
+#[cfg(test)]
+mod tests;
