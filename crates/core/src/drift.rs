@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Counts, Plan, Trouble,
+        Plan, Trouble,
         desired::tests::desired as spec,
         group::{Hardware, HotAdd, MachineId, Power},
         names::Slot,
@@ -208,8 +208,7 @@ mod tests {
         second: i64,
     ) -> Changes {
         let desired = desired();
-        let plan =
-            Plan { actions, counts: Counts::default(), settled: false, wake: None, given_up: Vec::new(), held_back: 0 };
+        let plan = Plan { actions, ..Plan::default() };
         let verdict = verdict(&desired, &plan, &Trouble::None);
         let observed = Some(&Observed { folder: Folder::Occupied, members, ..Observed::default() });
         let facts = Facts {

@@ -263,7 +263,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Counts, Trouble,
+        Trouble,
         desired::tests::desired as spec,
         group::{Folder, Hardware, HotAdd, MachineId, Timestamp},
         names::Slot,
@@ -306,7 +306,7 @@ mod tests {
     ) -> Vec<String> {
         let desired = desired();
         let settled = actions.is_empty() && *trouble == Trouble::None;
-        let plan = Plan { actions, counts: Counts::default(), settled, wake: None, given_up: Vec::new(), held_back: 0 };
+        let plan = Plan { actions, settled, ..Plan::default() };
         let verdict = verdict(&desired, &plan, trouble);
         let observed = Some(&Observed { folder: Folder::Occupied, members, ..Observed::default() });
         let facts = Facts {
@@ -353,14 +353,7 @@ mod tests {
     fn a_copy_is_told_of_once_and_again_when_it_comes_again() {
         let mut told = Told::default();
         let desired = desired();
-        let plan = Plan {
-            actions: vec![],
-            counts: Counts::default(),
-            settled: true,
-            wake: None,
-            given_up: Vec::new(),
-            held_back: 0,
-        };
+        let plan = Plan { settled: true, ..Plan::default() };
         let verdict = verdict(&desired, &plan, &Trouble::None);
         let mut tell = |copies: &[&str]| {
             let lookalikes = Lookalikes { copies: copies.iter().map(ToString::to_string).collect(), returned: vec![] };

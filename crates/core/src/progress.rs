@@ -46,7 +46,7 @@ mod tests {
         let desired = desired(&json!({"update": {"progressDeadlineSeconds": 10}}));
         let plan = |current, settled| {
             let counts = Counts { current, ..Counts::default() };
-            Plan { actions: Vec::new(), counts, settled, wake: None, given_up: Vec::new(), held_back: 0 }
+            Plan { counts, settled, ..Plan::default() }
         };
         let mut progress = Progress::start(at(0));
         assert_eq!(progress.deadline(&desired, 1, &plan(1, false), at(5)), Some(at(15)), "one came");

@@ -200,7 +200,10 @@ fn summed_up(sentences: &[String]) -> String {
 fn progress(desired: &Desired, plan: &Plan) -> String {
     let counts = plan.counts;
     match (desired.deletion, desired.paused) {
-        (Some(_), _) => format!("deleting: {} VMs left", counts.current),
+        (Some(_), _) => {
+            let awaited = plan.awaited.map(|awaited| format!("; {awaited}")).unwrap_or_default();
+            format!("deleting: {} VMs left{awaited}", counts.current)
+        }
         (None, true) => format!("paused: {} of {} VMs available", counts.available, desired.replicas),
         (None, false) => {
             let updated = counts.updated;
@@ -222,7 +225,7 @@ mod tests {
 
     fn plan(settled: bool) -> Plan {
         let counts = Counts { current: 3, ready: 3, available: 2, updated: 3 };
-        Plan { actions: Vec::new(), counts, settled, wake: None, given_up: Vec::new(), held_back: 0 }
+        Plan { counts, settled, ..Plan::default() }
     }
 
     fn reasons(verdict: &Verdict) -> [(&str, bool, &str); 3] {

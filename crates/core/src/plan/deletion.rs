@@ -1,7 +1,9 @@
 //! The end of a group.
 
+use std::fmt;
+
 use super::{Action, Draft, census::Census, upkeep};
-use crate::group::{DeletionPolicy, Folder, Power};
+use crate::group::{DeletionPolicy, Folder, Observed, Power};
 
 /// Brings a group to the end that its policy says, and says whether it is there. Where the machines are to be destroyed, each has to be
 /// proved gone: one that isn't seen is waited for.
@@ -37,6 +39,48 @@ pub(super) fn plan(policy: DeletionPolicy, census: &Census<'_>, draft: &mut Draf
     }
 }
 
+/// What a group that is being deleted waits for, where it could otherwise go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Its own clones.
+    Clones(usize),
+    /// Clones that nobody remembers.
+    UnknownClones,
+    /// Whatever may put VMs into folders that its members were moved out of.
+    LeftFolders,
+    /// Its folder, which is being made or destroyed.
+    Folder,
+}
+
+impl fmt::Display for Awaited {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Clones(count) => write!(formatter, "waits for {count} clones that are in progress"),
+            Self::UnknownClones => formatter.write_str(
+                "waits for clones that the same vCenter user has begun and that may be for this group; see the recent tasks of vCenter",
+            ),
+            Self::LeftFolders => formatter.write_str(
+                "waits for tasks of the same vCenter user that may put VMs into a folder of the group; see the recent tasks of vCenter",
+            ),
+            Self::Folder => formatter.write_str("waits for its folder, which is being created or deleted"),
+        }
+    }
+}
+
+/// What a group that is being deleted waits for.
+pub(super) fn awaited(observed: &Observed) -> Option<Awaited> {
+    if observed.unknown_clones {
+        return Some(Awaited::UnknownClones);
+    }
+    if !observed.cloning.is_empty() {
+        return Some(Awaited::Clones(observed.cloning.len()));
+    }
+    if observed.left_folders_are_busy {
+        return Some(Awaited::LeftFolders);
+    }
+    (observed.folder == Folder::Busy).then_some(Awaited::Folder)
+}
+
 /// Destroying a folder destroys all that is in it, so only an empty one goes. One with somebody else's things stays.
 fn remove_folder(census: &Census<'_>, draft: &mut Draft) -> bool {
     match census.observed.folder {
@@ -55,8 +99,9 @@ mod tests {
 
     use crate::{
         desired::tests::desired,
-        group::{DeletionPolicy, Desired, FolderId, Observed, Timestamp},
-        plan::{Action, plan},
+        group::{DeletionPolicy, Desired, Folder, FolderId, Observed, Timestamp},
+        names::Slot,
+        plan::{Action, Awaited, plan},
     };
 
     #[test]
@@ -78,8 +123,22 @@ mod tests {
             observed.unknown_clones = true;
             let waiting = plan(&going, &observed, now);
             assert!(!waiting.settled && waiting.wake.is_some(), "{waiting:?}");
+            assert_eq!(waiting.awaited, Some(Awaited::UnknownClones));
             observed.unknown_clones = false;
-            assert!(plan(&going, &observed, now).settled);
+            let over = plan(&going, &observed, now);
+            assert!(over.settled && over.awaited.is_none());
         }
+    }
+
+    #[test]
+    fn a_group_that_can_only_wait_for_its_end_says_what_for() {
+        let going = Desired { deletion: Some(DeletionPolicy::Delete), ..desired(&json!({})) };
+        let awaited = |observed: Observed| plan(&going, &observed, Timestamp::UNIX_EPOCH).awaited;
+        let cloning = Observed { cloning: [Slot(0), Slot(1)].into(), ..Observed::default() };
+        assert_eq!(awaited(cloning), Some(Awaited::Clones(2)));
+        assert_eq!(awaited(Observed { folder: Folder::Busy, ..Observed::default() }), Some(Awaited::Folder));
+        let left = Observed { left_folders_are_busy: true, ..Observed::default() };
+        assert_eq!(awaited(left), Some(Awaited::LeftFolders));
+        assert_eq!(awaited(Observed { folder: Folder::Empty, ..Observed::default() }), None, "it has something to do");
     }
 }

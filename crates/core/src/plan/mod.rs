@@ -18,6 +18,7 @@ use crate::{
     names::Slot,
 };
 use census::Census;
+pub use deletion::Awaited;
 pub use effect::Subject;
 pub use held::trouble as trouble_with_unseen;
 pub use impact::{Impact, impact};
@@ -55,7 +56,7 @@ pub enum Action {
 }
 
 /// What is to be done, and what can be said of the group now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// What to do, now.
     pub actions: Vec<Action>,
@@ -69,6 +70,8 @@ pub struct Plan {
     pub given_up: Vec<Slot>,
     /// How many machines are not made, replaced or given more hardware for want of room.
     pub held_back: usize,
+    /// What a group that is being deleted waits for, if it can do nothing until then.
+    pub awaited: Option<Awaited>,
 }
 
 /// How many machines are how far.
@@ -110,7 +113,9 @@ pub fn plan(desired: &Desired, observed: &Observed, now: Timestamp) -> Plan {
     census.wake_when_time_tells(&mut draft);
     let given_up = if observed.is_stopped { Vec::new() } else { draft.given_up };
     let Draft { actions, wake, held_back, .. } = draft;
-    Plan { actions, counts: census.counts(), settled, wake, given_up, held_back }
+    let waits = desired.deletion.is_some() && !settled && actions.is_empty();
+    let awaited = if waits { deletion::awaited(observed) } else { None };
+    Plan { actions, counts: census.counts(), settled, wake, given_up, held_back, awaited }
 }
 
 /// The machines that are to be replaced by others.

@@ -95,7 +95,10 @@ async fn run_with(
     let (_servers, access) = serve::start(&flags.metrics_addr, &flags.serving, &told).await?;
     let Target { config, origin } = flags.cluster.find().await?;
     let scope = scope(flags, &config);
-    let kube = Client::try_from(config.clone())?;
+    // Whatever fails is tried again by who asked, soon and with a word in the log. The client's own retries go on for minutes in silence.
+    let mut own = config.clone();
+    own.default_retry = false;
+    let kube = Client::try_from(own)?;
     access.ask(&kube);
     let served = admission::start(&flags.admission, &kube, &scope, ready, &loops).await?;
     let (admission, _webhook) = served.unzip();

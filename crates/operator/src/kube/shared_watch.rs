@@ -91,15 +91,33 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> SharedWatch<K> {
         // A controller that is told of a failure takes nothing up for a while, from anybody.
         let events = told(from, &watcher::Config::default()).filter_map(move |event| {
             notice(&event, &store);
-            future::ready(readable(event, &store).map(Ok))
+            future::ready(readable(event, &store))
         });
-        let is_filled = Arc::clone(&self.is_filled);
-        let stored = events.reflect(writer).inspect(move |event| {
-            if let Ok(Event::InitDone) = event {
-                is_filled.store(true, Ordering::Release);
-            }
-        });
-        stored.applied_objects()
+        self.to_reconcile(events, writer)
+    }
+
+    /// What is to be reconciled, each once it is in the store: who looks there when told of what a list has, before the list has ended,
+    /// finds what was there before it, or nothing.
+    fn to_reconcile(
+        &self,
+        events: impl Stream<Item = Event<K>> + Send + 'static,
+        writer: Writer<K>,
+    ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + 'static
+    where
+        K: Send + Sync,
+    {
+        let (is_filled, store) = (Arc::clone(&self.is_filled), self.store.clone());
+        events.map(Ok).reflect(writer).flat_map(move |event: Result<_, watcher::Error>| {
+            let stored = match event {
+                Ok(Event::Apply(object)) => vec![Arc::new(object)],
+                Ok(Event::InitDone) => {
+                    is_filled.store(true, Ordering::Release);
+                    store.state()
+                }
+                _ => Vec::new(),
+            };
+            stream::iter(stored.into_iter().map(|object| Ok(Arc::unwrap_or_clone(object))))
+        })
     }
 }
 
@@ -223,4 +241,40 @@ pub(crate) fn received<T: Send + 'static>(
     orders: mpsc::UnboundedReceiver<T>,
 ) -> impl Stream<Item = T> + Send + 'static {
     stream::unfold(orders, |mut orders| async { orders.recv().await.map(|order| (order, orders)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::ResourceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_list_has_is_reconciled_when_the_store_has_it() {
+        let object = |version: &str| {
+            let metadata = ObjectMeta {
+                name: Some("a".to_owned()),
+                resource_version: Some(version.to_owned()),
+                ..ObjectMeta::default()
+            };
+            ConfigMap { metadata, ..ConfigMap::default() }
+        };
+        let (shared, writer) = SharedWatch::<ConfigMap>::new();
+        let (tell, told) = mpsc::unbounded_channel();
+        let mut reconciled = std::pin::pin!(shared.to_reconcile(received(told), writer));
+        let stored = || shared.store.state().first().and_then(|object| object.resource_version());
+        // The second list is of a watch that has begun anew.
+        for (version, before) in [("1", None), ("2", Some("1".to_owned()))] {
+            tell.send(Event::Init).unwrap();
+            tell.send(Event::InitApply(object(version))).unwrap();
+            assert!(futures::poll!(reconciled.next()).is_pending(), "the list goes on");
+            assert_eq!(stored(), before);
+            tell.send(Event::InitDone).unwrap();
+            let next = reconciled.next().await.unwrap().unwrap();
+            assert_eq!((next.resource_version(), stored()), (Some(version.to_owned()), Some(version.to_owned())));
+        }
+        tell.send(Event::Apply(object("3"))).unwrap();
+        assert_eq!(reconciled.next().await.unwrap().unwrap().resource_version().as_deref(), Some("3"));
+    }
 }

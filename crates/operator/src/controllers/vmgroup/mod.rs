@@ -190,7 +190,7 @@ async fn reconcile_as(mandate: &Mandate, group: Arc<VmGroup>, context: Arc<Conte
     }
     if is_abandoned && !outcome.trouble.lets_abandon() {
         if context.vmgroups.reported.is_first_refusal(&desired.uid) {
-            report::not_abandoned(&context.kube, &group, report_now.verdict.obstacle.as_ref());
+            report::not_abandoned(&context.kube, &group, report_now.verdict.obstacle.as_ref(), outcome.plan.awaited);
         }
     } else if is_abandoned && context.vmgroups.reported.has_been_hindered(&group, PASSING) {
         // It can't go on by itself, and has said why for a while.

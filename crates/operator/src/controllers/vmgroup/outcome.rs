@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drover_core::{Counts, Plan, Trouble, group::Observed};
+use drover_core::{Plan, Trouble, group::Observed};
 
 use super::RESYNC;
 
@@ -68,7 +68,7 @@ impl Outcome {
 /// Nothing can be done, or even seen, now.
 pub(super) fn stuck(trouble: Trouble, wake: Duration) -> Outcome {
     Outcome {
-        plan: nothing(),
+        plan: Plan::default(),
         observed: None,
         trouble,
         wake,
@@ -86,17 +86,5 @@ pub(super) fn blind() -> Outcome {
 
 /// Nothing is left to be done for a group that is being deleted.
 pub(super) fn over() -> Outcome {
-    Outcome { plan: Plan { settled: true, ..nothing() }, ..stuck(Trouble::None, RESYNC) }
-}
-
-/// A plan for when vCenter can't be looked at.
-fn nothing() -> Plan {
-    Plan {
-        actions: Vec::new(),
-        counts: Counts::default(),
-        settled: false,
-        wake: None,
-        given_up: Vec::new(),
-        held_back: 0,
-    }
+    Outcome { plan: Plan { settled: true, ..Plan::default() }, ..stuck(Trouble::None, RESYNC) }
 }

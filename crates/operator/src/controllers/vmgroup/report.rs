@@ -8,6 +8,7 @@ use drover_core::{
     group::{Desired, Timestamp},
     names,
     news::News,
+    plan::Awaited,
     reasons::{EventReason, Reason},
     verdict::{Judgement, Obstacle},
 };
@@ -139,10 +140,13 @@ pub(super) fn abandoned(kube: &Client, group: &VmGroup, why: &str) {
 }
 
 /// Tells that the group isn't given up, though its annotation asks for that.
-pub(super) fn not_abandoned(kube: &Client, group: &VmGroup, obstacle: Option<&Obstacle>) {
-    let why = match obstacle {
-        None => "nothing stands in the way, and its VMs are being deleted or kept as spec.deletionPolicy says",
-        Some(Obstacle { message, .. }) => &format!("what it waits for is no reason to leave VMs behind: {message}"),
+pub(super) fn not_abandoned(kube: &Client, group: &VmGroup, obstacle: Option<&Obstacle>, awaited: Option<Awaited>) {
+    let why = match (obstacle, awaited) {
+        (Some(Obstacle { message, .. }), _) => {
+            &format!("what it waits for is no reason to leave VMs behind: {message}")
+        }
+        (None, Some(awaited)) => &format!("the group {awaited}"),
+        (None, None) => "nothing stands in the way, and its VMs are being deleted or kept as spec.deletionPolicy says",
     };
     let message = format!("the annotation to abandon the group has no effect: {why}");
     events::tell(kube, group, &[News { is_warning: false, reason: EventReason::AbandonIgnored.word(), message }]);
