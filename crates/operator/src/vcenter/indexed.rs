@@ -1,4 +1,4 @@
-//! Objects by their ids, found by what they are in and by the group that they are marked for without a look at all others.
+//! Objects by their ids, found by their names, by what they are in and by the group that they are marked for without a look at all others.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,12 +12,15 @@ use super::{machine::Machine, mirror::Folder};
 /// What an object is found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
+    Called(String),
     In(ManagedObjectReference),
     Marked(String),
 }
 
 /// An object that is in something, and may be marked for a group.
 pub(crate) trait Placed {
+    fn name(&self) -> &str;
+
     fn parent(&self) -> Option<&ManagedObjectReference>;
 
     /// The UID of the group that its marker names.
@@ -27,6 +30,10 @@ pub(crate) trait Placed {
 }
 
 impl Placed for Machine {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn parent(&self) -> Option<&ManagedObjectReference> {
         self.parent.as_ref()
     }
@@ -37,6 +44,10 @@ impl Placed for Machine {
 }
 
 impl Placed for Folder {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn parent(&self) -> Option<&ManagedObjectReference> {
         self.parent.as_ref()
     }
@@ -64,6 +75,14 @@ impl<T> Deref for Indexed<T> {
 }
 
 impl<T: Placed> Indexed<T> {
+    /// The objects of this name.
+    pub(crate) fn called<'a>(
+        &'a self,
+        name: &str,
+    ) -> impl Iterator<Item = (&'a ManagedObjectReference, &'a T)> + use<'a, T> {
+        self.found_by(&Key::Called(name.to_owned()))
+    }
+
     /// The objects in another.
     pub(crate) fn inside<'a>(
         &'a self,
@@ -137,8 +156,9 @@ impl<T: Placed> Indexed<T> {
 }
 
 fn keys<T: Placed>(object: &T) -> Vec<Key> {
+    let named = (!object.name().is_empty()).then(|| Key::Called(object.name().to_owned()));
     let parent = object.parent().cloned().map(Key::In);
-    parent.into_iter().chain(object.group().map(|group| Key::Marked(group.to_owned()))).collect()
+    named.into_iter().chain(parent).chain(object.group().map(|group| Key::Marked(group.to_owned()))).collect()
 }
 
 /// An object that is being changed. The index is right again when this ends.
@@ -196,6 +216,9 @@ mod tests {
             ids
         };
         assert_eq!(inside(&folders, "a"), ["f-1", "f-2"]);
+        assert_eq!((folders.called("web").count(), folders.called("db").count()), (2, 0));
+        folders.change(&folder("f-2")).unwrap().name = "db".to_owned();
+        assert_eq!((folders.called("web").count(), folders.called("db").count()), (1, 1));
         folders.change(&folder("f-1")).unwrap().parent = Some(folder("b"));
         folders.insert(folder("f-2"), new("c"));
         assert_eq!((inside(&folders, "a"), inside(&folders, "b")), (vec![], vec!["f-1".to_owned()]));
@@ -204,6 +227,6 @@ mod tests {
         folders.remove(&folder("f-2"));
         folders.remove(&folder("f-3"));
         assert!(inside(&folders, "c").is_empty() && folders.change(&folder("f-3")).is_none());
-        assert_eq!(folders.index.len(), 1, "nothing is kept of what is gone: {:?}", folders.index);
+        assert_eq!(folders.index.len(), 2, "nothing is kept of what is gone: {:?}", folders.index);
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use drover_core::{inventory::Marker, names, tenancy::Template};
 use vim25::{
     ManagedObjectReference, Result, inventory,
-    props::managed_entity as entity,
+    props::{cluster_compute_resource as cluster, managed_entity as entity},
     types::{ObjectUpdate, PropertySpec},
 };
 
@@ -19,6 +19,8 @@ use super::{machine::Machine, mirror::Mirror};
 pub(crate) struct Place {
     pub name: String,
     pub parent: Option<ManagedObjectReference>,
+    /// Whether it is a cluster that chooses hosts by itself (DRS).
+    pub chooses_hosts: bool,
 }
 
 /// Whoever is concerned by a change, by all that people may call them.
@@ -40,7 +42,8 @@ impl Concerned {
 pub(crate) fn properties() -> Vec<PropertySpec> {
     let kinds = ["Datacenter", "ComputeResource", "ResourcePool", "Datastore", "Network"];
     let of = PropertySpec::of(&[&entity::NAME, &entity::PARENT]);
-    kinds.map(|kind| PropertySpec { type_: kind.to_owned(), ..of.clone() }).into()
+    let clusters = PropertySpec::of(&[&cluster::NAME, &cluster::PARENT, &cluster::CONFIGURATION_DRS_CONFIG_ENABLED]);
+    kinds.map(|kind| PropertySpec { type_: kind.to_owned(), ..of.clone() }).into_iter().chain([clusters]).collect()
 }
 
 impl Place {
@@ -50,6 +53,9 @@ impl Place {
         }
         if let Some(parent) = update.take(entity::PARENT)? {
             self.parent = parent.map(Into::into);
+        }
+        if let Some(chooses) = update.take(cluster::CONFIGURATION_DRS_CONFIG_ENABLED)? {
+            self.chooses_hosts = chooses.unwrap_or(false);
         }
         Ok(())
     }
@@ -231,7 +237,8 @@ impl Mirror {
         std::iter::from_fn(move || {
             let here = next.take()?;
             let folder = self.folders.get(&here);
-            let folder = folder.map(|folder| Place { name: folder.name.clone(), parent: folder.parent.clone() });
+            let folder =
+                folder.map(|it| Place { name: it.name.clone(), parent: it.parent.clone(), ..Place::default() });
             let place = folder.or_else(|| self.places.get(&here).cloned())?;
             next.clone_from(&place.parent);
             Some((here, place))
@@ -327,7 +334,9 @@ mod tests {
         folder("f-1", "one", reference("Folder", "f-vm"));
         folder("f-2", "two", reference("Folder", "f-vm"));
         let mut place = |kind, id, name: &str, parent| {
-            mirror.places.insert(reference(kind, id), Place { name: name.to_owned(), parent: Some(parent) });
+            mirror
+                .places
+                .insert(reference(kind, id), Place { name: name.to_owned(), parent: Some(parent), ..Place::default() });
         };
         place("Datacenter", "dc", "DC0", reference("Folder", "f-0"));
         place("ClusterComputeResource", "c", "C0", reference("Folder", "f-host"));

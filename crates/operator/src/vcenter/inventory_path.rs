@@ -2,13 +2,84 @@
 
 use drover_api::vmgroup::Placement;
 use vim25::{
-    ManagedObject, ManagedObjectReference, inventory,
+    LookupError, ManagedObject, ManagedObjectReference, inventory,
     refs::{ComputeResourceRef, DatacenterRef, HostSystemRef, ResourcePoolRef, VirtualMachineRef},
 };
 
 use super::{machine::Machine, mirror::Mirror};
 
+/// An object with its name, and what it is in.
+type Entry<'a> = (&'a ManagedObjectReference, &'a str, Option<ManagedObjectReference>);
+
 impl Mirror {
+    /// The object of a type that a word means, where everything may be used: by its path, or by its name if it is the only one of that
+    /// name in a datacenter, or anywhere.
+    pub(crate) fn find<T: ManagedObject>(
+        &self,
+        datacenter: Option<&DatacenterRef>,
+        word: &str,
+    ) -> Result<T, LookupError> {
+        let mut found: Vec<(T, String)> = self.objects_called(datacenter, word);
+        if found.len() > 1 {
+            let mut paths: Vec<_> = found.into_iter().map(|(_, path)| path).collect();
+            paths.sort();
+            return Err(LookupError::Ambiguous { kind: T::TYPE, name: word.to_owned(), paths });
+        }
+        if let Some((object, _)) = found.pop() {
+            return Ok(object);
+        }
+        if !word.contains('/') {
+            let below = datacenter.and_then(|datacenter| self.path_of(datacenter.reference()));
+            return Err(LookupError::NotFound { kind: T::TYPE, name: word.to_owned(), below });
+        }
+        let path = self.full_path(datacenter, word);
+        Err(match self.at_path(&path) {
+            Some(other) => LookupError::WrongKind { kind: T::TYPE, path, found: other.type_name().to_owned() },
+            None => LookupError::NotFound { kind: T::TYPE, name: path, below: None },
+        })
+    }
+
+    /// The only datacenter that there is.
+    pub(crate) fn only_datacenter(&self) -> Result<DatacenterRef, LookupError> {
+        let all = self.places.keys().filter_map(|object| DatacenterRef::try_from(object.clone()).ok());
+        let mut all: Vec<_> = all.collect();
+        if all.len() > 1 {
+            let mut paths: Vec<_> = all.iter().filter_map(|datacenter| self.path_of(datacenter.reference())).collect();
+            paths.sort();
+            return Err(LookupError::Ambiguous { kind: DatacenterRef::TYPE, name: "*".to_owned(), paths });
+        }
+        let nothing = || LookupError::NotFound { kind: DatacenterRef::TYPE, name: "*".to_owned(), below: None };
+        all.pop().ok_or_else(nothing)
+    }
+
+    /// The cluster or the lone host that a resource pool is of.
+    pub(crate) fn owner_of(&self, pool: &ResourcePoolRef) -> Option<ManagedObjectReference> {
+        let mut above = self.ancestors(Some(pool.reference())).map(|(object, _)| object);
+        above.find(|object| object.is_a(ComputeResourceRef::TYPE))
+    }
+
+    /// Whatever is at a path.
+    fn at_path(&self, path: &str) -> Option<&ManagedObjectReference> {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let mut named = self.everything_called(name, "");
+        named.find(|(_, name, parent)| self.path(name, parent.as_ref()) == path).map(|(object, ..)| object)
+    }
+
+    /// All that has either name.
+    fn everything_called<'a>(&'a self, name: &str, other: &str) -> impl Iterator<Item = Entry<'a>> + use<'a> {
+        let other = Some(other.to_owned()).filter(|other| other != name && !other.is_empty());
+        let names: Vec<_> = std::iter::once(name.to_owned()).chain(other).collect();
+        let folders = names.iter().flat_map(|name| self.folders.called(name)).collect::<Vec<_>>();
+        let machines = names.iter().flat_map(|name| self.machines.called(name)).collect::<Vec<_>>();
+        let above = |machine: &Machine| machine.parent.clone().or_else(|| machine.facts.v_app.clone());
+        let folders = folders.into_iter().map(|(object, it)| (object, it.name.as_str(), it.parent.clone()));
+        let machines = machines.into_iter().map(move |(object, it)| (object, it.name.as_str(), above(it)));
+        let hosts = self.hosts.iter().map(|(object, it)| (object, it.name.as_str(), it.parent.clone()));
+        let places = self.places.iter().map(|(object, it)| (object, it.name.as_str(), it.parent.clone()));
+        let others = hosts.chain(places).filter(move |(_, is, _)| names.iter().any(|name| name == is));
+        folders.chain(machines).chain(others)
+    }
+
     /// The VMs and templates that a word may mean in a datacenter, or anywhere, each with its path: by `moref:` and object id, by path, or by name. A
     /// path begins at the root or in the datacenter.
     pub(crate) fn templates_called(
@@ -21,20 +92,30 @@ impl Mirror {
             let path = self.path_of(template.reference());
             return path.map(|path| (template, path)).into_iter().collect();
         }
-        let above = |machine: &Machine| machine.parent.clone().or_else(|| machine.facts.v_app.clone());
-        let all = self.machines.iter().map(|(object, machine)| (object, machine.name.as_str(), above(machine)));
-        self.called(datacenter, word, all)
+        self.objects_called(datacenter, word)
     }
 
-    /// The folders, or other places of a type, that a word may mean in a datacenter, or anywhere, each with its path: by path, or by name.
+    /// The objects of a type that a word may mean in a datacenter, or anywhere, each with its path: by path, or by name.
     pub(crate) fn objects_called<T: ManagedObject>(
         &self,
         datacenter: Option<&DatacenterRef>,
         word: &str,
     ) -> Vec<(T, String)> {
-        let folders = self.folders.iter().map(|(object, it)| (object, it.name.as_str(), it.parent.clone()));
-        let places = self.places.iter().map(|(object, it)| (object, it.name.as_str(), it.parent.clone()));
-        self.called(datacenter, word, folders.chain(places).filter(|(object, ..)| object.is_a(T::TYPE)))
+        let path = word.contains('/').then(|| self.full_path(datacenter, word));
+        let named = match &path {
+            Some(path) => self.everything_called(path.rsplit('/').next().unwrap_or_default(), ""),
+            None => self.everything_called(word, &inventory::escape(word)),
+        };
+        let meant = |(object, name, parent): Entry<'_>| {
+            let object = T::try_from(object.clone()).ok()?;
+            let is = self.path(name, parent.as_ref());
+            let is_there = match &path {
+                Some(path) => is == *path,
+                None => datacenter.is_none_or(|it| self.is_in(parent.as_ref(), it.reference())),
+            };
+            is_there.then_some((object, is))
+        };
+        named.filter_map(meant).collect()
     }
 
     /// The paths of all folders, or other places, of a type.
@@ -101,8 +182,7 @@ impl Mirror {
         pool: &ResourcePoolRef,
         word: &str,
     ) -> Option<HostSystemRef> {
-        let mut above = self.ancestors(Some(pool.reference())).map(|(object, _)| object);
-        let owner = above.find(|object| object.is_a(ComputeResourceRef::TYPE))?;
+        let owner = self.owner_of(pool)?;
         let word = if word.contains('/') { self.full_path(Some(base), word) } else { word.to_owned() };
         let mut found = self.hosts_called(&word);
         found.retain(|host| self.hosts.get(*host).is_some_and(|host| host.parent.as_ref() == Some(&owner)));
@@ -117,31 +197,6 @@ impl Mirror {
         }
         let (_, place) = self.ancestors(Some(object)).next()?;
         Some(self.path(&place.name, place.parent.as_ref()))
-    }
-
-    fn called<'a, T: ManagedObject>(
-        &self,
-        datacenter: Option<&DatacenterRef>,
-        word: &str,
-        all: impl Iterator<Item = (&'a ManagedObjectReference, &'a str, Option<ManagedObjectReference>)>,
-    ) -> Vec<(T, String)> {
-        let is_path = word.contains('/');
-        let path = self.full_path(datacenter, word);
-        let escaped = inventory::escape(word);
-        let last = path.rsplit('/').next().unwrap_or_default();
-        let meant = |(object, name, parent): (&ManagedObjectReference, &str, Option<ManagedObjectReference>)| {
-            let is_named = if is_path { name == last } else { name == word || name == escaped };
-            let is_there = |is: &String| {
-                if is_path {
-                    *is == path
-                } else {
-                    datacenter.is_none_or(|it| self.is_in(parent.as_ref(), it.reference()))
-                }
-            };
-            let is = Some(name).filter(|_| is_named).map(|name| self.path(name, parent.as_ref())).filter(is_there)?;
-            Some((T::try_from(object.clone()).ok()?, is))
-        };
-        all.filter_map(meant).collect()
     }
 
     fn full_path(&self, datacenter: Option<&DatacenterRef>, path: &str) -> String {
@@ -175,7 +230,9 @@ mod tests {
         let mut mirror = Mirror::default();
         for (id, name) in [("dc-1", "DC0"), ("dc-2", "DC1")] {
             let parent = Some(reference("Folder", "root"));
-            mirror.places.insert(reference("Datacenter", id), Place { name: name.to_owned(), parent });
+            mirror
+                .places
+                .insert(reference("Datacenter", id), Place { name: name.to_owned(), parent, ..Place::default() });
         }
         for (id, name, kind, parent) in [
             ("f-1", "vm", "Datacenter", "dc-1"),
@@ -247,7 +304,7 @@ mod tests {
             ("DistributedVirtualPortgroup", "g", "ports", ("Folder", "f-n")),
             ("OpaqueNetwork", "o", "segment", ("Folder", "f-n")),
         ] {
-            let place = Place { name: name.to_owned(), parent: Some(reference(above.0, above.1)) };
+            let place = Place { name: name.to_owned(), parent: Some(reference(above.0, above.1)), ..Place::default() };
             mirror.places.insert(reference(kind, id), place);
         }
         let (first, second) = (DatacenterRef::new("dc-1"), DatacenterRef::new("dc-2"));

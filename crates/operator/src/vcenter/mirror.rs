@@ -7,14 +7,15 @@ use std::{
 
 use drover_core::group::Timestamp;
 use vim25::{
-    Any, LocalizedMethodFault, ManagedObject, ManagedObjectReference, Result,
+    Any, LocalizedMethodFault, ManagedObjectReference, Result,
     enums::TaskInfoState,
     props::{folder, task, virtual_machine as vm},
-    refs::VirtualMachineRef,
     types::{ObjectUpdate, PropertySpec, TaskReasonUser},
 };
 
 use super::{
+    awaited::{Awaited, Change},
+    details::Details,
     host::{self, Host},
     indexed::Indexed,
     inventory_names::{self, Concerned, Place},
@@ -69,13 +70,6 @@ pub(crate) enum Ended {
     Unseen,
 }
 
-/// A group that waits for its folder.
-#[derive(Clone, Debug)]
-pub(crate) struct Awaiting {
-    pub key: GroupKey,
-    pub uid: String,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
     pub machines: Indexed<Machine>,
@@ -94,10 +88,10 @@ pub(crate) struct Mirror {
     departed: HashMap<ManagedObjectReference, Departed>,
     /// Whose tasks they are that were submitted from here, until their end is taken up.
     pub submitters: HashMap<ManagedObjectReference, GroupKey>,
-    /// The names of groups' folders.
-    pub awaited: HashMap<String, Awaiting>,
-    /// The groups that wait until what they name can be cloned, by UID.
-    awaited_templates: HashMap<ManagedObjectReference, HashMap<String, GroupKey>>,
+    /// The groups that wait for something to be there.
+    pub awaited: Awaited,
+    /// What was read of templates and networks for clones.
+    pub details: Details,
 }
 
 /// How much later than a task has destroyed what it was in, a machine may be told to have left.
@@ -141,10 +135,15 @@ impl Mirror {
             | "ClusterComputeResource"
             | "ResourcePool"
             | "VirtualApp"
-            | "Datastore" => self.change_place(&mut update, then),
+            | "Datastore" => {
+                let mut concerned = std::mem::take(&mut then.concerned);
+                let changed = self.change_place(&mut update, &mut concerned, then);
+                then.concerned = concerned;
+                changed
+            }
             // Nobody is shown with the networks that they are on.
             "Network" | "DistributedVirtualPortgroup" | "OpaqueNetwork" => {
-                self.places.entry(update.obj.clone()).or_default().change(&mut update)
+                self.change_place(&mut update, &mut Concerned::default(), then)
             }
             _ => self.change_folder(&mut update, then),
         }
@@ -153,13 +152,19 @@ impl Mirror {
     pub(crate) fn remove(&mut self, object: &ManagedObjectReference, now: Timestamp, then: &mut Consequences) {
         self.concern_machine(object, &mut then.concerned);
         self.concern_host(object, &mut then.concerned);
-        self.hosts.remove(object);
-        self.places.remove(object);
-        then.groups.extend(self.awaited_templates.remove(object).into_iter().flat_map(HashMap::into_values));
+        self.details.forget(object);
+        if let Some(host) = self.hosts.remove(object) {
+            self.tell_awaiting(Change::Itself, [&host.name, ""], then);
+        }
+        if let Some(place) = self.places.remove(object) {
+            self.tell_awaiting(Change::Itself, [&place.name, ""], then);
+        }
+        then.groups.extend(self.awaited.take_of_template(object));
         if let Some(machine) = self.machines.remove(object) {
             if let Some(host) = &machine.facts.host {
                 self.concern_host(host, &mut then.concerned);
             }
+            self.tell_awaiting(Change::Itself, [&machine.name, &format!("moref:{}", object.value())], then);
             if let Some(marker) = machine.marker {
                 let containers = self.containers(machine.parent.as_ref().or(machine.facts.v_app.as_ref()));
                 then.groups.insert(marker.owner.clone());
@@ -171,7 +176,8 @@ impl Mirror {
             }
         }
         if let Some(folder) = self.folders.remove(object) {
-            then.groups.extend(self.awaited.get(&folder.name).map(|awaiting| awaiting.key.clone()));
+            then.groups.extend(self.awaited.of_folder(&folder.name));
+            self.tell_awaiting(Change::Itself, [&folder.name, ""], then);
         }
         // A list of recent tasks has an end, and what leaves it may well run: the end of our own is told of all the same.
         if !self.submitters.contains_key(object) && !self.running.get(object).is_some_and(|running| running.brings_vms)
@@ -179,21 +185,6 @@ impl Mirror {
             self.running.remove(object);
             self.tasks.remove(object);
         }
-    }
-
-    /// Has a group told when what it is to be cloned from is not what it is now.
-    pub(crate) fn await_template(&mut self, template: &VirtualMachineRef, group: &Awaiting) {
-        let waiting = self.awaited_templates.entry(template.reference().clone()).or_default();
-        waiting.insert(group.uid.clone(), group.key.clone());
-    }
-
-    /// Forgets the groups that are gone.
-    pub(crate) fn retain_groups(&mut self, is_there: impl Fn(&str) -> bool) {
-        self.awaited.retain(|_, awaiting| is_there(&awaiting.uid));
-        self.awaited_templates.retain(|_, waiting| {
-            waiting.retain(|uid, _| is_there(uid));
-            !waiting.is_empty()
-        });
     }
 
     /// vCenter doesn't let an object be read. What is known of it holds, and nothing is done to it.
@@ -315,6 +306,7 @@ impl Mirror {
         let mut machine = self.machines.change_or(&update.obj, || Machine::new(now));
         let (host_before, v_app_before) = (machine.facts.host.clone(), machine.facts.v_app.clone());
         let template_before = machine.as_template();
+        let (name_before, parent_before) = (machine.name.clone(), machine.parent.clone());
         if let Some(name) = update.take(vm::NAME)? {
             machine.name = name.unwrap_or_default();
         }
@@ -329,8 +321,11 @@ impl Mirror {
         then.groups.extend(machine.marker.as_ref().map(|marker| marker.owner.clone()));
         machine.change_identity(update)?;
         let has_hardware = machine.change_hardware(update)?;
-        if update.take(vm::CONFIG_CHANGE_VERSION)?.is_some() && known && !has_hardware {
-            then.reread.push(update.obj.clone());
+        if update.take(vm::CONFIG_CHANGE_VERSION)?.is_some() && known {
+            self.details.forget(&update.obj);
+            if !has_hardware {
+                then.reread.push(update.obj.clone());
+            }
         }
         machine.change_state(update)?;
         machine.note_reach(now);
@@ -348,10 +343,17 @@ impl Mirror {
         then.groups.extend(machine.marker.as_ref().map(|marker| marker.owner.clone()));
         if machine.as_template() != template_before {
             // Those that still have to wait will say so again.
-            then.groups.extend(self.awaited_templates.remove(&update.obj).into_iter().flat_map(HashMap::into_values));
+            then.groups.extend(self.awaited.take_of_template(&update.obj));
         }
         let host = machine.facts.host.clone();
+        let is_another =
+            machine.name != name_before || machine.parent != parent_before || machine.facts.v_app != v_app_before;
+        let names = is_another.then(|| (machine.name.clone(), format!("moref:{}", update.obj.value())));
         drop(machine);
+        if let Some((name, moref)) = names {
+            self.tell_awaiting(Change::Itself, [&name_before, &name], then);
+            self.tell_awaiting(Change::Itself, [&moref, ""], then);
+        }
         if host != host_before {
             for host in host_before.iter().chain(&host) {
                 self.concern_host(host, &mut then.concerned);
@@ -364,19 +366,35 @@ impl Mirror {
     fn change_host(&mut self, update: &mut ObjectUpdate, then: &mut Consequences) -> Result<()> {
         self.concern_host(&update.obj, &mut then.concerned);
         let host = self.hosts.entry(update.obj.clone()).or_default();
-        let name = host.name.clone();
+        let (name, before) = (host.name.clone(), (host.parent.clone(), host.obstacle()));
         host.change(update)?;
         // Machines tell the name of the host that they are on.
         then.concerned.everybody |= host.name != name;
+        if host.name != name || (host.parent.clone(), host.obstacle()) != before {
+            // Also those wait for it that name none: it may take VMs now.
+            then.groups.extend(self.awaited.of_names(Change::Path, ["", ""]));
+        }
         self.concern_host(&update.obj, &mut then.concerned);
         Ok(())
     }
 
-    fn change_place(&mut self, update: &mut ObjectUpdate, then: &mut Consequences) -> Result<()> {
+    fn change_place(
+        &mut self,
+        update: &mut ObjectUpdate,
+        concerned: &mut Concerned,
+        then: &mut Consequences,
+    ) -> Result<()> {
         let place = self.places.entry(update.obj.clone()).or_default();
         let before = place.clone();
         place.change(update)?;
-        then.concerned.everybody |= *place != before;
+        if *place != before {
+            concerned.everybody = true;
+            // Who leaves open where VMs go waits for a datacenter of any name.
+            let is_alone = before.name.is_empty() && update.obj.type_name() != "Datacenter";
+            let change = if is_alone { Change::Itself } else { Change::Path };
+            let name = place.name.clone();
+            self.tell_awaiting(change, [&before.name, &name], then);
+        }
         Ok(())
     }
 
@@ -394,8 +412,13 @@ impl Mirror {
         let is_moved = parent_before.is_some() && folder.parent.is_some() && folder.parent != parent_before;
         // One that is new, and has nothing in it, is nobody's path.
         then.concerned.everybody |= is_used && (folder.name != name_before || folder.parent != parent_before);
-        then.groups.extend(self.awaited.get(&folder.name).map(|awaiting| awaiting.key.clone()));
+        let (name, is_another) = (folder.name.clone(), folder.name != name_before || folder.parent != parent_before);
         drop(folder);
+        then.groups.extend(self.awaited.of_folder(&name));
+        if is_another {
+            let change = if name_before.is_empty() { Change::Itself } else { Change::Path };
+            self.tell_awaiting(change, [&name_before, &name], then);
+        }
         if is_moved && !self.destroyed.is_empty() {
             // What is in it has left with it what was destroyed.
             for machine in self.machines_in(&update.obj, Timestamp::MAX) {

@@ -1,7 +1,9 @@
 //! One live vCenter: its session, and the mirror of what it tells.
 
+pub(crate) mod awaited;
 mod away;
 pub(crate) mod connection;
+pub(crate) mod details;
 pub(crate) mod facts;
 pub(crate) mod figures;
 pub(crate) mod host;
@@ -32,7 +34,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 use vim25::{
-    Client, Collector, Error, Event, Inventory, ManagedObjectReference, Scope, Update, Updates, Watch,
+    Client, Collector, Error, Event, ManagedObjectReference, Scope, Update, Updates, Watch,
     refs::TaskRef,
     types::{AboutInfo, ObjectSpec, PropertyFilterSpec},
 };
@@ -102,7 +104,6 @@ pub(crate) struct VCenterHandle {
     pub name: String,
     pub client: Client,
     login: Login,
-    pub inventory: Inventory,
     /// So that a slow vCenter is not asked everything at once.
     pub lookups: Lookups,
     /// The right to change anything in it.
@@ -151,7 +152,6 @@ impl VCenterHandle {
         client.expect_instance(instance.clone());
         let live = Arc::new(Self {
             name: name.to_owned(),
-            inventory: Inventory::new(client.clone()),
             client,
             login,
             lookups: Lookups::default(),
@@ -242,7 +242,7 @@ impl VCenterHandle {
     pub(crate) fn retain_groups(&self, is_there: impl Fn(&str) -> bool) {
         self.executor().retain(&is_there);
         self.privileges().retain_groups(&is_there);
-        self.mirror().retain_groups(&is_there);
+        self.mirror().awaited.retain_groups(&is_there);
     }
 
     /// The right to change anything in it, while this replica has it.

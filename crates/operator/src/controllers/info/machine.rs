@@ -194,7 +194,7 @@ mod tests {
         let mut mirror = Mirror::default();
         let host = host::Host { name: "esxi-1".to_owned(), hardware: Some(hardware), ..Default::default() };
         mirror.hosts.insert(ManagedObjectReference::new("HostSystem", "host-1"), host);
-        let datastore = Place { name: "fast".to_owned(), parent: None };
+        let datastore = Place { name: "fast".to_owned(), ..Place::default() };
         mirror.places.insert(ManagedObjectReference::new("Datastore", "ds-1"), datastore);
         for (number, machine) in machines.iter().enumerate() {
             let reference = ManagedObjectReference::new("VirtualMachine", format!("vm-{number}"));

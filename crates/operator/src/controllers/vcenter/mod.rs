@@ -131,7 +131,7 @@ fn was_told(vcenter: &VCenter) -> bool {
 }
 
 async fn check_rights(live: &Arc<VCenterHandle>, vcenter: &VCenter) {
-    vmgroup::concern_defaults(live, &vcenter.spec.defaults).await;
+    vmgroup::concern_defaults(live, &vcenter.spec.defaults);
     if live.executor().take_refusal() {
         live.privileges().doubt();
     }

@@ -15,7 +15,7 @@ use vim25::LookupError;
 use super::{
     ABANDON, RESYNC,
     decide::{Next, decide},
-    dereference::{LOOK_AGAIN, dereference, find_source, look_again, remember, trouble_of},
+    dereference::{LOOK_AGAIN, dereference, find_source, look_again, trouble_of},
     keys::{self, BadKeys},
     outcome::{Allowed, Outcome, blind, over, stuck},
     record::{self, WriteOutcome},
@@ -135,7 +135,7 @@ pub(super) async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired)
         }
         Inheritance::Unclear(why) => return Ok(stuck(Trouble::Conflict(why), LOOK_AGAIN)),
     }
-    let mut found = match dereference(site, group, desired).await {
+    let mut found = match dereference(site, group, desired) {
         Ok(found) => found,
         // Without its place and without machines, a group that is being deleted has nothing left to wait for.
         Err(unusable) if desired.deletion.is_some() && is_nowhere(&unusable) && !site.has_members(group) => {
@@ -147,16 +147,15 @@ pub(super) async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired)
         }
         Err(unusable @ Unusable::NotAllowed(_)) => {
             let allowed = Allowed::Judged(Err(unusable.to_string()));
-            return Ok(Outcome { allowed, ..stuck(trouble_of(&unusable), look_again(site, group, &unusable)) });
+            return Ok(Outcome { allowed, ..stuck(trouble_of(&unusable), look_again(&unusable)) });
         }
-        Err(unusable) => return Ok(stuck(trouble_of(&unusable), look_again(site, group, &unusable))),
+        Err(unusable) => return Ok(stuck(trouble_of(&unusable), look_again(&unusable))),
     };
     let mut sought = None;
     loop {
         match decide(site, group, desired, &found, sought.is_some()) {
             Next::Find => {
-                sought = Some(find_source(site, group, &mut found).await);
-                remember(site, desired, &found);
+                sought = Some(find_source(site, group, desired, &mut found).await);
             }
             Next::Write => match record::keep(&groups, &site.context.vmgroups.latest, group, site.live, &desired.uid)
                 .await
@@ -174,7 +173,7 @@ pub(super) async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired)
                     if let (Unusable::NotAllowed(why), Reach::Restricted) = (&unusable, site.reach()) {
                         outcome.allowed = Allowed::Judged(Err(why.clone()));
                     }
-                    outcome.wake = outcome.wake.min(look_again(site, group, &unusable));
+                    outcome.wake = outcome.wake.min(look_again(&unusable));
                 }
                 site.live.turn_queue();
                 return Ok(*outcome);

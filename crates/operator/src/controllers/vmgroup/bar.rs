@@ -1,13 +1,13 @@
 //! Why a group gets no new VMs, though it declares some: it names something that it may not use.
 
-use drover_core::tenancy::{Template, rules::Rules, template_obstacle};
+use drover_core::tenancy::{rules::Rules, template_obstacle};
 use vim25::{ManagedObject, refs::VirtualMachineRef};
 
 use super::{
     Site, reach,
-    source::{Found, Make, Source},
+    source::{Found, Source},
 };
-use crate::vcenter::mirror::{Awaiting, Mirror};
+use crate::vcenter::{awaited::Awaiting, mirror::Mirror};
 
 /// Why nothing may be cloned for a group, as a sentence that names the field. The group is told when its template is not what it is now.
 pub(super) fn bar(site: &Site<'_>, mirror: &mut Mirror, found: &Found, group: &Awaiting) -> Option<String> {
@@ -20,7 +20,7 @@ pub(super) fn bar(site: &Site<'_>, mirror: &mut Mirror, found: &Found, group: &A
     }
     let template = found.template()?;
     let bar = of_template(mirror, template, &site.spec.template)?;
-    mirror.await_template(template, group);
+    mirror.awaited.template(template, group);
     Some(bar)
 }
 
@@ -34,16 +34,6 @@ pub(super) fn is_barred(mirror: &Mirror, source: &Source, rules: Option<&Rules>)
 /// Why nothing may be cloned from what the spec calls by this word, as far as the mirror knows it.
 pub(super) fn of_template(mirror: &Mirror, template: &VirtualMachineRef, word: &str) -> Option<String> {
     let machine = mirror.machines.get(template.reference())?;
-    sentence(machine.as_template(), word)
-}
-
-/// The same by what vCenter itself says when it is asked: the mirror may not have heard of it yet.
-pub(super) fn of_make(make: Make, word: &str) -> Option<String> {
-    let Make { is_template, power, .. } = make;
-    sentence(Template { is_template, power, is_member: false }, word)
-}
-
-fn sentence(template: Template, word: &str) -> Option<String> {
-    let obstacle = template_obstacle(template)?;
+    let obstacle = template_obstacle(machine.as_template())?;
     Some(format!("spec.template: {word:?} {obstacle}"))
 }

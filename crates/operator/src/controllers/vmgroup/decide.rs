@@ -28,10 +28,10 @@ use super::{
     Allowed, Outcome, RESYNC, Site,
     act::OperationContext,
     bar::bar,
-    dereference::{LOOK_AGAIN, trouble_of},
+    dereference::{awaiting, trouble_of},
     executor::Executor,
     reported,
-    source::Found,
+    source::{Found, words},
     usage::Usage,
 };
 use crate::{
@@ -40,7 +40,7 @@ use crate::{
     vcenter::{
         Trigger,
         inventory::{folder_id, machine_reference},
-        mirror::{Awaiting, Mirror},
+        mirror::Mirror,
     },
 };
 
@@ -66,8 +66,8 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
     let mut executor = live.executor();
     let mut mirror = live.mirror();
     executor.learn(&mut mirror, now);
-    let awaiting = Awaiting { key: (desired.namespace.clone(), desired.name.clone()), uid: desired.uid.clone() };
-    mirror.awaited.insert(names::folder(&desired.namespace, &desired.name), awaiting.clone());
+    let awaiting = awaiting(desired);
+    mirror.awaited.folder(names::folder(&desired.namespace, &desired.name), awaiting.clone());
     let lag = executor.may_lag();
     let is_running = mirror.has_unknown_clone(&live.user(), |task| executor.is_known(task));
     // A group that goes ends only when all is known that another replica has begun for it.
@@ -127,9 +127,9 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
     if !in_flight.record.announce(&orders, &observed.members) {
         return Next::Write;
     }
-    let look_again = (no_host.is_some() || plan.held_back > 0 && found.is_refused()).then(|| now + LOOK_AGAIN);
     let waits = [lag, look_for_room].map(|wait| wait.map(|wait| now + wait));
-    let wake = [plan.wake, in_flight.wake(now), look_again].into_iter().chain(waits).flatten().min();
+    let wake = [plan.wake, in_flight.wake(now)].into_iter().chain(waits).flatten().min();
+    let waits_for_names = no_host.is_some() || plan.held_back > 0 && found.is_refused();
     let unseen = trouble_with_unseen(desired, &observed, now);
     // What nothing waits for stands in nobody's way.
     let bar = bar.filter(|_| plan.held_back > 0);
@@ -152,7 +152,14 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         instances: instances(&observed, &mirror),
     };
     executor.order(context, &orders, now);
-    executor.group(&desired.uid).waits_for_room = look_for_room.is_some();
+    let own = executor.group(&desired.uid);
+    own.waits_for_room = look_for_room.is_some();
+    own.storage_mib = found.source.as_ref().map(|source| source.make.storage_mib).or(own.storage_mib);
+    if waits_for_names {
+        mirror.awaited.names(&awaiting, words(&site.spec));
+    } else if !is_sought {
+        mirror.awaited.found(&desired.uid);
+    }
     Next::Ordered(Box::new(Outcome {
         plan,
         observed: Some(observed),

@@ -1,4 +1,5 @@
-//! What a group names, looked for as seldom as can be: once for each revision of what it names, and what clones need when there are some.
+//! What a group names, found in the mirror each time that it is planned for. Only what guests are told in Secrets, and what the mirror isn't
+//! told of a template, is read from elsewhere, when there is something to clone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,95 +7,88 @@ use drover_api::{VmGroup, vmgroup::Placement};
 use drover_core::{Trouble, group::Desired, names, tenancy::rules::Rules};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
-use vim25::{
-    Error, LookupError, ManagedObject, ManagedObjectReference,
-    refs::{FolderRef, VirtualMachineRef},
-};
+use vim25::{Error, LookupError, ManagedObject, ManagedObjectReference, refs::FolderRef};
 
 use super::{
-    Site, bar, reach,
-    source::{self, Base, CloudInit, Found, Unusable},
+    RESYNC, Site, bar, reach,
+    source::{self, Base, Found, Unusable, words},
 };
-use crate::vcenter::{VCenterHandle, privileges::Whose};
+use crate::vcenter::{VCenterHandle, awaited::Awaiting, privileges::Whose};
 
-/// What a group names is looked for again after this long, if it wasn't there, and after ever longer if it still isn't.
+/// When something is looked at again that nothing tells of.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(10);
-const LONGEST: Duration = Duration::from_mins(1);
 
-/// What the spec names, found once for each revision of it: who scales or deletes a group waits for no look-up.
-pub(super) async fn dereference(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<Found, Unusable> {
-    let known = site.live.executor().group(&desired.uid).found.clone();
-    let known =
-        known.filter(|(revision, placement, _)| *revision == desired.revision && *placement == site.spec.placement);
-    let known = known.map(|(.., found)| Found { cloud_init: CloudInit::inline(&site.spec), ..found });
+/// What the spec names, by what vCenter has told. Where something isn't there or may not be used, the group is told when that may have
+/// changed.
+pub(super) fn dereference(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<Found, Unusable> {
     if desired.deletion.is_some()
         && let Some(base) = recorded_base(site, group, desired)
     {
         // Its VMs and its folder go from where they are. What the spec names by now need not be there.
-        return Ok(match known {
-            Some(known) if known.base == base => known,
-            _ => take_up(site, desired, Found::at(base, &site.spec)),
-        });
+        return Ok(take_up(site, desired, Found::at(base, &site.spec)));
     }
     let rules = site.rules.filter(|rules| rules.is_enforced());
     // One that goes and may have VMs left is looked for where its spec says. One that has none learns and ends nothing there.
     if let Some(rules) = rules.filter(|_| desired.deletion.is_none() || !site.has_members(group)) {
-        return choose(site, group, desired, rules, known);
+        return choose(site, group, desired, rules);
     }
-    if let Some(found) = known {
-        return Ok(judged(site, found));
-    }
-    let _turn = site.live.lookups.turn(&desired.namespace).await;
-    let (base, template) = look_up(site).await?;
-    let found = Found { template, ..Found::at(base, &site.spec) };
-    Ok(judged(site, take_up(site, desired, found)))
+    let found = {
+        let mut mirror = site.live.mirror();
+        let base = source::base(&mirror, &site.spec.placement);
+        if base.is_err() {
+            mirror.awaited.names(&awaiting(desired), words(&site.spec));
+        }
+        let base = base?;
+        let template = source::find_template(&mirror, &base, &site.spec.template).ok();
+        let judge = |rules: &Arc<Rules>| {
+            let choice = reach::choose(&mirror, rules, &site.spec, site.defaults);
+            choice.map(drop).map_err(|refusal| format!("would be refused: {}", refusal.why))
+        };
+        let reach = site.rules.map(judge);
+        let found = Found { template, reach, ..Found::at(base, &site.spec) };
+        Found { source: source::known_source(&mirror, &found, &site.spec), ..found }
+    };
+    Ok(take_up(site, desired, found))
 }
 
-/// Keeps what was found anew, and notes where rights are needed for it.
+/// The group, as one that waits for something.
+pub(super) fn awaiting(desired: &Desired) -> Awaiting {
+    Awaiting { key: (desired.namespace.clone(), desired.name.clone()), uid: desired.uid.clone() }
+}
+
+/// Notes where rights are needed for what was found.
 fn take_up(site: &Site<'_>, desired: &Desired, found: Found) -> Found {
     let whose = Whose::Group(desired.uid.clone());
     source::forget_unnamed(site.live, &whose, &site.spec);
     found.base.concern(site.live, &whose, &site.spec.placement);
-    remember(site, desired, &found);
+    if let Some(source) = &found.source {
+        source.concern(site.live, &whose, &site.spec);
+    }
     found
 }
 
-/// Says whether the group would be refused something that it names.
-fn judged(site: &Site<'_>, found: Found) -> Found {
-    let judge = |rules: &Arc<Rules>| {
-        let choice = reach::choose(&site.live.mirror(), rules, &site.spec, site.defaults);
-        choice.map(drop).map_err(|refusal| format!("would be refused: {}", refusal.why))
-    };
-    // What was chosen while others were refused is found as everybody finds it.
-    let source = found.source.filter(|source| source.choice.is_none());
-    Found { reach: site.rules.map(judge), choice: None, source, ..found }
-}
-
 /// What the group means by what it names, and may use as things are now. If it may not, its VMs stay where they are.
-fn choose(
-    site: &Site<'_>,
-    group: &VmGroup,
-    desired: &Desired,
-    rules: &Rules,
-    known: Option<Found>,
-) -> Result<Found, Unusable> {
-    let choice = reach::choose(&site.live.mirror(), rules, &site.spec, site.defaults);
-    match choice {
-        Ok(choice) => {
-            let template = Some(choice.template.clone());
-            let (base, choice) = (choice.base.clone(), Some(choice));
-            let reach = Some(Ok(()));
-            match known {
-                Some(known) if known.choice == choice => Ok(Found { base, reach, ..known }),
-                _ => Ok(take_up(site, desired, Found { template, choice, reach, ..Found::at(base, &site.spec) })),
+fn choose(site: &Site<'_>, group: &VmGroup, desired: &Desired, rules: &Rules) -> Result<Found, Unusable> {
+    let refusal = {
+        let mut mirror = site.live.mirror();
+        match reach::choose(&mirror, rules, &site.spec, site.defaults) {
+            Ok(choice) => {
+                let (base, template) = (choice.base.clone(), Some(choice.template.clone()));
+                let (choice, reach) = (Some(choice), Some(Ok(())));
+                let found = Found { template, choice, reach, ..Found::at(base, &site.spec) };
+                let source = source::known_source(&mirror, &found, &site.spec);
+                drop(mirror);
+                return Ok(take_up(site, desired, Found { source, ..found }));
+            }
+            Err(refusal) => {
+                mirror.awaited.names(&awaiting(desired), words(&site.spec));
+                refusal
             }
         }
-        Err(refusal) => {
-            let base = recorded_base(site, group, desired).or(refusal.base);
-            let Some(base) = base else { return Err(Unusable::NotAllowed(refusal.why)) };
-            Ok(Found { reach: Some(Err(refusal.why)), ..Found::at(base, &site.spec) })
-        }
-    }
+    };
+    let base = recorded_base(site, group, desired).or(refusal.base);
+    let Some(base) = base else { return Err(Unusable::NotAllowed(refusal.why)) };
+    Ok(Found { reach: Some(Err(refusal.why)), ..Found::at(base, &site.spec) })
 }
 
 /// Where the group's folder is, whatever the spec says: that which is written down as its own, or else the one that a member is in. A
@@ -116,37 +110,22 @@ fn recorded_base(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Option<
     Some(Base { datacenter: mirror.datacenter_of(&base)?, folder: FolderRef::try_from(base).ok()? })
 }
 
-/// Looks for what every group names. Many name the same, and when all of them look at once, one does it for all.
-async fn look_up(site: &Site<'_>) -> Result<(Base, Option<VirtualMachineRef>), Unusable> {
-    let Placement { datacenter, folder, .. } = &site.spec.placement;
-    let names = [datacenter.clone(), folder.clone(), Some(site.spec.template.clone())];
-    if let Some((base, template)) = site.live.executor().found_lately(&names) {
-        return Ok((base, Some(template)));
-    }
-    let base = source::base(&site.live.inventory, &site.spec.placement).await?;
-    let template = source::find_template(site.live, &base, &site.spec.template).await.ok();
-    if let Some(template) = &template {
-        site.live.executor().note_found(names, base.clone(), template.clone());
-    }
-    Ok((base, template))
-}
-
-pub(super) fn remember(site: &Site<'_>, desired: &Desired, found: &Found) {
-    let found = Found { cloud_init: None, ..found.clone() };
-    let found = (desired.revision, site.spec.placement.clone(), found);
-    site.live.executor().group(&desired.uid).found = Some(found);
-}
-
-/// Looks for all that clones need and isn't known.
-pub(super) async fn find_source(site: &Site<'_>, group: &VmGroup, found: &mut Found) -> Result<(), Unusable> {
+/// Finds all that clones need and isn't known.
+pub(super) async fn find_source(
+    site: &Site<'_>,
+    group: &VmGroup,
+    desired: &Desired,
+    found: &mut Found,
+) -> Result<(), Unusable> {
     if found.source.is_none() {
-        let _turn = site.live.lookups.turn(&group.namespace().unwrap_or_default()).await;
+        let _turn = site.live.lookups.turn(&desired.namespace).await;
         let (template, choice) = (found.template.clone(), found.choice.as_ref());
-        let source = source::source(site.live, &found.base, template, choice, &site.spec).await?;
-        if let Some(bar) = bar::of_make(source.make, &site.spec.template) {
+        let waits = awaiting(desired);
+        let source = source::source(site.live, &found.base, template, choice, &site.spec, Some(&waits)).await?;
+        if let Some(bar) = bar::of_template(&site.live.mirror(), &source.template, &site.spec.template) {
             return Err(Unusable::NotAllowed(bar));
         }
-        source.concern(site.live, &Whose::Group(group.uid().unwrap_or_default()), &site.spec);
+        source.concern(site.live, &Whose::Group(desired.uid.clone()), &site.spec);
         found.source = Some(source);
     }
     let secrets: Api<Secret> = Api::namespaced(site.context.kube.clone(), &group.namespace().unwrap_or_default());
@@ -155,27 +134,24 @@ pub(super) async fn find_source(site: &Site<'_>, group: &VmGroup, found: &mut Fo
 }
 
 /// Notes where rights are needed in a vCenter before any group says so.
-pub(crate) async fn concern_defaults(live: &VCenterHandle, defaults: &Placement) {
+pub(crate) fn concern_defaults(live: &VCenterHandle, defaults: &Placement) {
     let is_wanted = live.privileges().wants_defaults();
-    if is_wanted && let Ok(base) = source::base(&live.inventory, defaults).await {
+    let base = source::base(&live.mirror(), defaults);
+    if let Some(base) = base.ok().filter(|_| is_wanted) {
         base.concern(live, &Whose::Defaults, defaults);
     }
 }
 
-/// When to look again for what could not be found. Nothing tells of most of it.
-pub(super) fn look_again(site: &Site<'_>, group: &VmGroup, unusable: &Unusable) -> Duration {
-    if matches!(unusable, Unusable::Lookup(_, LookupError::Call(error)) if error.is_passing()) {
-        return Duration::from_secs(1);
+/// When to look again for what could not be used, if nothing tells that it may be before.
+pub(super) fn look_again(unusable: &Unusable) -> Duration {
+    match unusable {
+        Unusable::Lookup(_, LookupError::Call(error)) if error.is_passing() => Duration::from_secs(1),
+        // Nothing tells of Secrets, nor of what vCenter refuses.
+        Unusable::Lookup(_, LookupError::Call(_)) | Unusable::Field("guest.cloudInit", _) | Unusable::NotAllowed(_) => {
+            LOOK_AGAIN
+        }
+        _ => RESYNC,
     }
-    let generation = group.metadata.generation.unwrap_or(0);
-    let mut executor = site.live.executor();
-    let misses = &mut executor.group(&group.uid().unwrap_or_default()).misses;
-    if misses.0 != generation {
-        *misses = (generation, 0);
-    }
-    misses.1 = misses.1.saturating_add(1);
-    // Some seconds later it may well be there; if it isn't by then, a person has to do something.
-    LOOK_AGAIN.saturating_mul(1 << misses.1.saturating_sub(3).min(8)).min(LONGEST)
 }
 
 pub(super) fn trouble_of(unusable: &Unusable) -> Trouble {

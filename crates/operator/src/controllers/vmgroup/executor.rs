@@ -11,33 +11,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_api::vmgroup::Placement;
 use drover_core::{
     Action,
     backoff::Backoff,
     brake::{Brake, Incident, Scope},
     budget::{Budget, Limits},
-    group::{Revision, Timestamp},
+    group::Timestamp,
     in_flight::InFlight,
     names::Slot,
     placement::{self, Candidate},
     record::{Incarnation, Record, Stage},
     tenancy::quota::Amount,
 };
-use vim25::{ManagedObjectReference, refs::VirtualMachineRef};
+use vim25::ManagedObjectReference;
 
-use super::{
-    act::OperationContext,
-    source::{Base, Found},
-};
+use super::act::OperationContext;
 use crate::{kube::leadership::Epoch, telemetry::metrics::Meter};
 use operations::Operation;
 pub(crate) use operations::serve_queue;
 
 /// How long an operation keeps its place before others, unless its VCenter says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(30);
-/// For how long what one group has found is found for others, too.
-const LATELY: Duration = Duration::from_secs(10);
 /// How long after a lease was gained the mirror may lack what the last holder has begun.
 const LAG: Duration = Duration::from_secs(10);
 /// How long after a clone was last seen to run the mirror may lack its machine.
@@ -60,8 +54,6 @@ pub(crate) struct Executor {
     patience: Duration,
     /// What counts operations, if anybody counts them.
     meter: Option<Meter>,
-    /// What groups have found a moment ago, by the names of datacenter, folder and template.
-    lately: HashMap<Names, (Instant, Base, VirtualMachineRef)>,
     limits: Limits,
     /// In the name of which time of holding the vCenter's lease all this is.
     epoch: Epoch,
@@ -77,17 +69,12 @@ pub(crate) struct Executor {
     since: Instant,
 }
 
-/// The names of a datacenter, a folder and a template, as a spec has them.
-type Names = [Option<String>; 3];
-
 /// What is known of a group. All of it may be lost.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub in_flight: InFlight,
-    /// What the spec names, found in vCenter for this revision of it and this placement.
-    pub found: Option<(Revision, Placement, Found)>,
-    /// How often what the spec names was not found, for this generation of it.
-    pub misses: (i64, u32),
+    /// Capacity of a clone's disks, in MiB, as of when its template was last found.
+    pub storage_mib: Option<u64>,
     /// Whether it waits for others of its namespace to leave it room.
     pub waits_for_room: bool,
     /// What its actions need to know, as of the last plan.
@@ -107,7 +94,6 @@ impl Default for Executor {
             is_refused: false,
             patience: PATIENCE,
             meter: None,
-            lately: HashMap::new(),
             limits: Limits::default(),
             epoch: Epoch::default(),
             entered: None,
@@ -183,20 +169,9 @@ impl Executor {
         self.groups.entry(uid.to_owned()).or_default()
     }
 
-    /// What a group's spec names, if it was found.
-    pub(crate) fn found(&self, uid: &str) -> Option<&Found> {
-        self.groups.get(uid)?.found.as_ref().map(|(_, _, found)| found)
-    }
-
-    /// What was found under these names a moment ago.
-    pub(crate) fn found_lately(&self, names: &Names) -> Option<(Base, VirtualMachineRef)> {
-        let (at, base, template) = self.lately.get(names)?;
-        (at.elapsed() < LATELY).then(|| (base.clone(), template.clone()))
-    }
-
-    pub(crate) fn note_found(&mut self, names: Names, base: Base, template: VirtualMachineRef) {
-        self.lately.retain(|_, (at, ..)| at.elapsed() < LATELY);
-        self.lately.insert(names, (Instant::now(), base, template));
+    /// Capacity of the disks of a group's clones, in MiB, if its template was found.
+    pub(crate) fn storage_mib(&self, uid: &str) -> Option<u64> {
+        self.groups.get(uid)?.storage_mib
     }
 
     /// Queues what a group's plan says, in place of what its last plan said.

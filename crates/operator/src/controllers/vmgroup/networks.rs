@@ -2,67 +2,91 @@
 
 use drover_api::VmGroupSpec;
 use vim25::{
-    Client, ManagedObject,
+    ManagedObject,
     enums::VirtualDeviceConfigSpecOperation,
-    props::{distributed_virtual_portgroup as port_group, distributed_virtual_switch, opaque_network, virtual_machine},
-    refs::{DistributedVirtualPortgroupRef, NetworkRef, OpaqueNetworkRef, VirtualMachineRef},
+    refs::NetworkRef,
     types::{
-        AnyVirtualDevice, AnyVirtualDeviceBackingInfo, DistributedVirtualSwitchPortConnection, OpaqueNetworkSummary,
-        VirtualDeviceConfigSpec, VirtualEthernetCard, VirtualEthernetCardDistributedVirtualPortBackingInfo,
-        VirtualEthernetCardNetworkBackingInfo, VirtualEthernetCardOpaqueNetworkBackingInfo,
+        AnyVirtualDevice, AnyVirtualDeviceBackingInfo, VirtualDeviceConfigSpec, VirtualEthernetCard,
+        VirtualEthernetCardNetworkBackingInfo,
     },
 };
 
-use super::{
-    reach::Choice,
-    source::{Base, Unusable},
+use super::source::Unusable;
+use crate::vcenter::{
+    VCenterHandle,
+    details::{self, TemplateDetails},
+    mirror::Mirror,
 };
-use crate::vcenter::VCenterHandle;
 
-/// The networks that a group names.
-pub(super) async fn named(
-    live: &VCenterHandle,
-    base: &Base,
-    choice: Option<&Choice>,
-    spec: &VmGroupSpec,
-) -> Result<Vec<NetworkRef>, Unusable> {
-    if let Some(choice) = choice {
-        return Ok(choice.networks.clone());
-    }
-    let below = Some(base.datacenter.reference());
-    let mut networks = Vec::new();
-    for name in &spec.networks {
-        networks.push(live.inventory.find(below, name).await.map_err(|error| Unusable::Lookup("networks", error))?);
-    }
-    Ok(networks)
-}
-
-/// The changes to a clone's cards, the first card for the first network. Cards beyond stay as the template has them.
-pub(super) async fn cards(
-    client: &Client,
-    networks: &[NetworkRef],
-    template: &VirtualMachineRef,
+/// The changes to a clone's cards, the first card for the first network. Cards beyond stay as the template has them. `backings` are what
+/// cards on the networks are connected to.
+pub(super) fn cards(
+    backings: Vec<AnyVirtualDeviceBackingInfo>,
+    template: &TemplateDetails,
     spec: &VmGroupSpec,
 ) -> Result<Vec<VirtualDeviceConfigSpec>, Unusable> {
-    if spec.networks.is_empty() {
-        return Ok(Vec::new());
-    }
-    let devices = client.property(template, virtual_machine::CONFIG_HARDWARE_DEVICE).await;
-    let devices = devices.map_err(|error| Unusable::Lookup("template", error.into()))?.unwrap_or_default();
-    let present: Vec<_> =
-        devices.into_iter().filter(|device| device.downcast_ref::<VirtualEthernetCard>().is_some()).collect();
-    if present.len() < spec.networks.len() {
-        let has = format!("{} has {} network cards for {} networks", spec.template, present.len(), spec.networks.len());
+    if template.cards.len() < backings.len() {
+        let has =
+            format!("{} has {} network cards for {} networks", spec.template, template.cards.len(), backings.len());
         return Err(Unusable::Field("networks", has));
     }
-    let mut changes = Vec::new();
-    for ((name, network), mut device) in spec.networks.iter().zip(networks).zip(present) {
-        device.backing = Some(backing(client, name, network).await?);
+    let change = |(mut device, backing): (AnyVirtualDevice, _)| {
+        device.backing = Some(backing);
         be_new(&mut device);
         let operation = Some(VirtualDeviceConfigSpecOperation::Edit);
-        changes.push(VirtualDeviceConfigSpec { operation, device, ..Default::default() });
+        VirtualDeviceConfigSpec { operation, device, ..Default::default() }
+    };
+    Ok(template.cards.iter().cloned().zip(backings).map(change).collect())
+}
+
+/// What cards on all these networks are connected to, where that is known.
+pub(super) fn known_backings(
+    mirror: &Mirror,
+    networks: &[NetworkRef],
+    spec: &VmGroupSpec,
+) -> Option<Vec<AnyVirtualDeviceBackingInfo>> {
+    let known =
+        |(network, word): (&NetworkRef, &String)| plain(network, word).or_else(|| mirror.details.network(network));
+    networks.iter().zip(&spec.networks).map(known).collect()
+}
+
+/// What cards on all these networks are connected to. What isn't known is read.
+pub(super) async fn backings(
+    live: &VCenterHandle,
+    networks: &[NetworkRef],
+    spec: &VmGroupSpec,
+) -> Result<Vec<AnyVirtualDeviceBackingInfo>, Unusable> {
+    let mut backings = Vec::new();
+    for (network, word) in networks.iter().zip(&spec.networks) {
+        let backing = match plain(network, word) {
+            Some(plain) => Some(plain),
+            None => {
+                let read = details::network(live, network).await;
+                read.map_err(|error| Unusable::Lookup("networks", error.into()))?
+            }
+        };
+        backings.push(backing.ok_or_else(|| unknown(network, word))?);
     }
-    Ok(changes)
+    Ok(backings)
+}
+
+fn unknown(network: &NetworkRef, word: &str) -> Unusable {
+    let why = if network.reference().type_name() == "OpaqueNetwork" {
+        format!("{word} does not say which segment it is")
+    } else {
+        format!("{word} is on no switch that can be seen")
+    };
+    Unusable::Field("networks", why)
+}
+
+/// What a card on a plain network is connected to: it goes by the network's name.
+fn plain(network: &NetworkRef, word: &str) -> Option<AnyVirtualDeviceBackingInfo> {
+    if network.reference().type_name() != NetworkRef::TYPE {
+        return None;
+    }
+    let mut backing = VirtualEthernetCardNetworkBackingInfo { network: Some(network.clone()), ..Default::default() };
+    word.rsplit('/').next().unwrap_or(word).clone_into(&mut backing.device_name);
+    Some(AnyVirtualDeviceBackingInfo::VirtualEthernetCardNetworkBackingInfo(Box::new(backing)))
 }
 
 /// Makes an edited card a clone's own. With the template's address and port id in the request, every clone would get those.
@@ -72,64 +96,6 @@ fn be_new(device: &mut AnyVirtualDevice) {
         card.address_type = Some("generated".to_owned());
         card.external_id = None;
     }
-}
-
-/// What a card is connected to, in the words of the network's kind.
-async fn backing(client: &Client, name: &str, network: &NetworkRef) -> Result<AnyVirtualDeviceBackingInfo, Unusable> {
-    let reference = network.reference();
-    if let Ok(group) = DistributedVirtualPortgroupRef::try_from(reference.clone()) {
-        return distributed(client, name, &group).await;
-    }
-    if let Ok(opaque) = OpaqueNetworkRef::try_from(reference.clone()) {
-        return segment(client, name, &opaque).await;
-    }
-    let mut backing = VirtualEthernetCardNetworkBackingInfo { network: Some(network.clone()), ..Default::default() };
-    name.rsplit('/').next().unwrap_or(name).clone_into(&mut backing.device_name);
-    Ok(AnyVirtualDeviceBackingInfo::VirtualEthernetCardNetworkBackingInfo(Box::new(backing)))
-}
-
-/// A port group of a distributed switch is known by its key and the switch's id.
-async fn distributed(
-    client: &Client,
-    name: &str,
-    group: &DistributedVirtualPortgroupRef,
-) -> Result<AnyVirtualDeviceBackingInfo, Unusable> {
-    let failed = |error: vim25::Error| Unusable::Lookup("networks", error.into());
-    let key = client.property(group, port_group::KEY).await.map_err(failed)?;
-    let switch = client.property(group, port_group::CONFIG_DISTRIBUTED_VIRTUAL_SWITCH).await.map_err(failed)?;
-    let uuid = match switch {
-        Some(switch) => client.property(&switch, distributed_virtual_switch::UUID).await.map_err(failed)?,
-        None => None,
-    };
-    let (Some(portgroup_key), Some(switch_uuid)) = (key, uuid) else {
-        return Err(Unusable::Field("networks", format!("{name} is on no switch that can be seen")));
-    };
-    let port = DistributedVirtualSwitchPortConnection {
-        switch_uuid,
-        portgroup_key: Some(portgroup_key),
-        ..Default::default()
-    };
-    let backing = VirtualEthernetCardDistributedVirtualPortBackingInfo { port, ..Default::default() };
-    Ok(AnyVirtualDeviceBackingInfo::VirtualEthernetCardDistributedVirtualPortBackingInfo(Box::new(backing)))
-}
-
-/// A segment of NSX is known by the id and the type that its own manager gave it.
-async fn segment(
-    client: &Client,
-    name: &str,
-    network: &OpaqueNetworkRef,
-) -> Result<AnyVirtualDeviceBackingInfo, Unusable> {
-    let summary = client.property(network, opaque_network::SUMMARY).await;
-    let summary = summary.map_err(|error| Unusable::Lookup("networks", error.into()))?;
-    let Some(summary) = summary.as_ref().and_then(|summary| summary.downcast_ref::<OpaqueNetworkSummary>()) else {
-        return Err(Unusable::Field("networks", format!("{name} does not say which segment it is")));
-    };
-    let backing = VirtualEthernetCardOpaqueNetworkBackingInfo {
-        opaque_network_id: summary.opaque_network_id.clone(),
-        opaque_network_type: summary.opaque_network_type.clone(),
-        ..Default::default()
-    };
-    Ok(AnyVirtualDeviceBackingInfo::VirtualEthernetCardOpaqueNetworkBackingInfo(Box::new(backing)))
 }
 
 #[cfg(test)]

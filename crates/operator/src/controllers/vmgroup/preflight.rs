@@ -1,5 +1,7 @@
 //! Whether all that a group names is there and may be used, each thing by itself.
 
+use std::sync::Arc;
+
 use drover_api::{VmGroup, VmGroupSpec, vcenter::Reach};
 use drover_core::{take_over::marker_uid, tenancy::cloud_init::reach as reach_of};
 use k8s_openapi::api::core::v1::Secret;
@@ -13,7 +15,10 @@ use super::{
 };
 use crate::{
     controllers::binding::BoundVCenter,
-    vcenter::privileges::{self, Whose},
+    vcenter::{
+        details,
+        privileges::{self, Whose},
+    },
 };
 
 /// What was looked for, and what was found or why it can't be used.
@@ -42,7 +47,7 @@ pub(crate) async fn preflight(
     let choice = choice.as_ref();
     let base = match choice {
         Some(choice) => Ok(choice.base.clone()),
-        None => source::base(&live.inventory, &spec.placement).await,
+        None => source::base(&live.mirror(), &spec.placement),
     };
     let base = match base {
         Ok(base) => base,
@@ -55,13 +60,13 @@ pub(crate) async fn preflight(
     let mut found = vec![finding("folder", Ok(source::folder_name(&spec.placement)))];
     let template = match choice {
         Some(choice) => Ok(choice.template.clone()),
-        None => source::find_template(live, &base, &spec.template).await,
+        None => source::find_template(&live.mirror(), &base, &spec.template),
     };
-    let pool = source::pool(live, &base, choice, &spec).await;
+    let pool = source::pool(&live.mirror(), &base, choice, &spec);
     let placement = &spec.placement;
     let pool_name = placement.resource_pool.as_ref().or(placement.cluster.as_ref());
     if let Ok(pool) = &pool {
-        let hosts = source::hosts(live, &base, pool, choice, &spec).await;
+        let hosts = source::hosts(&live.mirror(), &base, pool, choice, &spec);
         let hosts = hosts.and_then(|hosts| {
             let able = hosts.able(&live.mirror())?;
             Ok(format!("{able} that take VMs"))
@@ -69,16 +74,22 @@ pub(crate) async fn preflight(
         found.push(finding("hosts", hosts));
     }
     found.push(finding("resource pool", pool.map(|_| pool_name.map_or("the only one", String::as_str))));
-    let datastore = source::datastore(live, &base, choice, &spec).await;
+    let datastore = source::datastore(&live.mirror(), &base, choice, &spec);
     found.push(finding(
         "datastore",
         datastore.map(|_| placement.datastore.clone().unwrap_or_else(|| "that of the template".to_owned())),
     ));
     let known = template.as_ref().ok().cloned();
-    match template {
-        Err(unusable) => found.push(finding("template", Err::<String, _>(unusable))),
+    let details = match &template {
         Ok(template) => {
-            let snapshot = source::snapshot(&live.client, &template, &spec).await;
+            details::template(live, template).await.map_err(|error| Unusable::Lookup("template", error.into()))
+        }
+        Err(_) => Ok(Arc::default()),
+    };
+    match template.and_then(|template| Ok((template, details?))) {
+        Err(unusable) => found.push(finding("template", Err::<String, _>(unusable))),
+        Ok((template, details)) => {
+            let snapshot = source::snapshot(&details, &spec);
             let bar = bar::of_template(&live.mirror(), &template, &spec.template);
             let usable = bar.map_or(Ok(()), |bar| Err(Unusable::NotAllowed(bar)));
             // Where that is not enforced, nobody else would say so before it is.
@@ -87,10 +98,12 @@ pub(crate) async fn preflight(
             let words =
                 refusal.map_or_else(|| spec.template.clone(), |refusal| format!("would be refused: {}", refusal.why));
             found.push(finding("template", usable.and(snapshot).map(|_| words)));
-            let networks = match networks::named(live, &base, choice, &spec).await {
-                Ok(networks) => networks::cards(&live.client, &networks, &template, &spec).await,
+            let networks = source::named_networks(&live.mirror(), &base, choice, &spec);
+            let networks = match networks {
+                Ok(networks) => networks::backings(live, &networks, &spec).await,
                 Err(unusable) => Err(unusable),
             };
+            let networks = networks.and_then(|backings| networks::cards(backings, &details, &spec));
             let are =
                 if spec.networks.is_empty() { "those of the template".to_owned() } else { spec.networks.join(", ") };
             found.push(finding("networks", networks.map(|_| are)));
@@ -108,7 +121,7 @@ pub(crate) async fn preflight(
         found.push(cloud_init(bound, secrets, &spec).await);
     }
     if let Some(template) = known
-        && let Ok(source) = source::source(live, &base, Some(template), choice, &spec).await
+        && let Ok(source) = source::source(live, &base, Some(template), choice, &spec, None).await
     {
         source.concern(live, &whose, &spec);
     }

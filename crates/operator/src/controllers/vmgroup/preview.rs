@@ -50,10 +50,10 @@ pub(crate) async fn preview(
     let choice = reach::enforced(bound, &spec)?;
     let base = match &choice {
         Some(choice) => choice.base.clone(),
-        None => source::base(&live.inventory, &spec.placement).await?,
+        None => source::base(&live.mirror(), &spec.placement)?,
     };
     // What a clone needs has to be there too.
-    let Source { template, make, .. } = source::source(live, &base, None, choice.as_ref(), &spec).await?;
+    let Source { template, make, .. } = source::source(live, &base, None, choice.as_ref(), &spec, None).await?;
     source::cloud_init(secrets, &spec, cloud_init::reach(bound.rules.as_deref())).await?;
     let now = Timestamp::now();
     let mirror = live.mirror();

@@ -227,7 +227,7 @@ mod tests {
                     let machine = Machine { name, parent, ..Machine::new(Timestamp::UNIX_EPOCH) };
                     mirror.machines.insert(object, machine);
                 }
-                _ => drop(mirror.places.insert(object, Place { name, parent })),
+                _ => drop(mirror.places.insert(object, Place { name, parent, ..Place::default() })),
             }
         }
         mirror

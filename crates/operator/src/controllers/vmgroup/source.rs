@@ -8,7 +8,7 @@ use drover_api::{
     vmgroup::{CloneMode, Placement, Text},
 };
 use drover_core::{
-    group::{Power, Timestamp},
+    group::Timestamp,
     names::Slot,
     placement::{Candidate, NoHost, Obstacle, place},
     tenancy::cloud_init::secret_obstacle,
@@ -16,22 +16,22 @@ use drover_core::{
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use vim25::{
-    Client, Inventory, LookupError, ManagedObject, ManagedObjectReference, Secret as Hidden,
-    props::{cluster_compute_resource, resource_pool, virtual_machine},
+    LookupError, ManagedObject, ManagedObjectReference, Secret as Hidden,
     refs::{
         ClusterComputeResourceRef, DatacenterRef, DatastoreRef, FolderRef, HostSystemRef, NetworkRef, ResourcePoolRef,
         VirtualMachineRef, VirtualMachineSnapshotRef,
     },
-    types::{ObjectSpec, PropertyFilterSpec, PropertySpec, VirtualDeviceConfigSpec},
+    types::{AnyVirtualDeviceBackingInfo, VirtualDeviceConfigSpec},
 };
 
 use super::{networks, reach::Choice};
 use crate::{
-    kube::refusal::words,
+    kube::refusal::words as words_of,
     vcenter::{
         VCenterHandle,
+        awaited::Awaiting,
+        details::{self, TemplateDetails},
         host::Host,
-        machine::{disks_mib, power_of},
         mirror::Mirror,
         privileges::{Concern, Concerns, Part, Whose},
     },
@@ -39,6 +39,8 @@ use crate::{
 
 /// The folder that the seed operator's users make for it.
 const DEFAULT_FOLDER: &str = "vm-operator";
+/// The resource pool that every cluster or lone host has by itself.
+const DEFAULT_POOL: &str = "Resources";
 
 /// Where the group's folder is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,8 +88,6 @@ pub(crate) struct Source {
 pub(crate) struct Make {
     /// Whether it is a template, and not a plain VM.
     pub is_template: bool,
-    /// Its power state when it was looked for.
-    pub power: Power,
     pub cores_per_socket: u32,
     /// Capacity of its disks, in MiB.
     pub storage_mib: u64,
@@ -149,6 +149,11 @@ impl Base {
 }
 
 impl Source {
+    /// The objects that something was read of for it.
+    pub(super) fn read_of(&self) -> impl Iterator<Item = &ManagedObjectReference> {
+        std::iter::once(self.template.reference()).chain(self.networks.iter().map(ManagedObject::reference))
+    }
+
     /// Notes where rights are needed.
     pub(crate) fn concern(&self, live: &VCenterHandle, whose: &Whose, spec: &VmGroupSpec) {
         let used = |object: &ManagedObjectReference, part, name: &str| {
@@ -263,13 +268,13 @@ pub(super) fn with_defaults(spec: &VmGroupSpec, defaults: &Placement) -> VmGroup
     VmGroupSpec { placement: spec.placement.or(defaults), ..spec.clone() }
 }
 
-pub(super) async fn base(inventory: &Inventory, placement: &Placement) -> Result<Base, Unusable> {
+pub(super) fn base(mirror: &Mirror, placement: &Placement) -> Result<Base, Unusable> {
     let datacenter = match &placement.datacenter {
-        Some(name) => inventory.find(None, name).await,
-        None => inventory.default_datacenter().await,
+        Some(name) => mirror.find(None, name),
+        None => mirror.only_datacenter(),
     };
     let datacenter = datacenter.map_err(|error| Unusable::Lookup("placement.datacenter", error))?;
-    let folder = inventory.find(Some(datacenter.reference()), folder_name(placement)).await;
+    let folder = mirror.find(Some(&datacenter), folder_name(placement));
     Ok(Base { folder: folder.map_err(|error| Unusable::Lookup("placement.folder", error))?, datacenter })
 }
 
@@ -278,73 +283,115 @@ pub(super) fn folder_name(placement: &Placement) -> &str {
     placement.folder.as_deref().unwrap_or(DEFAULT_FOLDER)
 }
 
-/// All that clones need of vCenter.
+/// All that a spec names, or leaves to be found, as it names it.
+pub(super) fn words(spec: &VmGroupSpec) -> impl Iterator<Item = &str> {
+    let Placement { datacenter, resource_pool, cluster, datastore, hosts, .. } = &spec.placement;
+    let places =
+        [datacenter, resource_pool, cluster, datastore].into_iter().flatten().chain(hosts).chain(&spec.networks);
+    places.map(String::as_str).chain([folder_name(&spec.placement), &spec.template, DEFAULT_POOL])
+}
+
+/// Where clones go, and what they are made from.
+struct Places {
+    template: VirtualMachineRef,
+    pool: ResourcePoolRef,
+    datastore: Option<DatastoreRef>,
+    hosts: Hosts,
+    networks: Vec<NetworkRef>,
+}
+
+impl Places {
+    fn of(
+        mirror: &Mirror,
+        base: &Base,
+        template: Option<VirtualMachineRef>,
+        choice: Option<&Choice>,
+        spec: &VmGroupSpec,
+    ) -> Result<Self, Unusable> {
+        let template = match choice.map(|choice| choice.template.clone()).or(template) {
+            Some(template) => template,
+            None => find_template(mirror, base, &spec.template)?,
+        };
+        let datastore = datastore(mirror, base, choice, spec)?;
+        let pool = pool(mirror, base, choice, spec)?;
+        let networks = named_networks(mirror, base, choice, spec)?;
+        Ok(Self { hosts: hosts(mirror, base, &pool, choice, spec)?, template, pool, datastore, networks })
+    }
+
+    /// All that clones need, with what was read of the template, and what cards on the networks are connected to.
+    fn source(
+        self,
+        mirror: &Mirror,
+        choice: Option<&Choice>,
+        details: &TemplateDetails,
+        backings: Vec<AnyVirtualDeviceBackingInfo>,
+        spec: &VmGroupSpec,
+    ) -> Result<Source, Unusable> {
+        let make = Make {
+            is_template: mirror.machines.get(self.template.reference()).is_some_and(|machine| machine.is_template),
+            cores_per_socket: details.cores_per_socket,
+            storage_mib: details.storage_mib,
+        };
+        Ok(Source {
+            make,
+            snapshot: snapshot(details, spec)?,
+            cards: networks::cards(backings, details, spec)?,
+            choice: choice.cloned(),
+            template: self.template,
+            pool: self.pool,
+            datastore: self.datastore,
+            hosts: self.hosts,
+            networks: self.networks,
+        })
+    }
+}
+
+/// All that clones need of vCenter, if nothing has to be read for it.
+pub(super) fn known_source(mirror: &Mirror, found: &Found, spec: &VmGroupSpec) -> Option<Source> {
+    let choice = found.choice.as_ref();
+    let places = Places::of(mirror, &found.base, found.template.clone(), choice, spec).ok()?;
+    let details = mirror.details.template(&places.template)?;
+    let backings = networks::known_backings(mirror, &places.networks, spec)?;
+    places.source(mirror, choice, &details, backings, spec).ok()
+}
+
+/// All that clones need of vCenter. Where something that the spec names isn't there, `awaiting` is told when it may be.
 pub(super) async fn source(
     live: &VCenterHandle,
     base: &Base,
     template: Option<VirtualMachineRef>,
     choice: Option<&Choice>,
     spec: &VmGroupSpec,
+    awaiting: Option<&Awaiting>,
 ) -> Result<Source, Unusable> {
-    let client = &live.client;
-    let template = match choice.map(|choice| choice.template.clone()).or(template) {
-        Some(template) => template,
-        None => find_template(live, base, &spec.template).await?,
+    let places = {
+        let mut mirror = live.mirror();
+        let places = Places::of(&mirror, base, template, choice, spec);
+        if let (Err(_), Some(awaiting)) = (&places, awaiting) {
+            mirror.awaited.names(awaiting, words(spec));
+        }
+        places?
     };
-    let datastore = datastore(live, base, choice, spec).await?;
-    let pool = pool(live, base, choice, spec).await?;
-    let networks = networks::named(live, base, choice, spec).await?;
-    Ok(Source {
-        hosts: hosts(live, base, &pool, choice, spec).await?,
-        choice: choice.cloned(),
-        pool,
-        make: make(client, &template).await?,
-        snapshot: snapshot(client, &template, spec).await?,
-        cards: networks::cards(client, &networks, &template, spec).await?,
-        networks,
-        template,
-        datastore,
-    })
-}
-
-async fn make(client: &Client, template: &VirtualMachineRef) -> Result<Make, Unusable> {
-    let failed = |error: vim25::Error| Unusable::Lookup("template", error.into());
-    let (is_template, power) = (virtual_machine::CONFIG_TEMPLATE, virtual_machine::RUNTIME_POWER_STATE);
-    let cores = virtual_machine::CONFIG_HARDWARE_NUM_CORES_PER_SOCKET;
-    let devices = virtual_machine::CONFIG_HARDWARE_DEVICE;
-    let object = ObjectSpec { obj: template.reference().clone(), ..ObjectSpec::default() };
-    let spec = PropertyFilterSpec {
-        prop_set: vec![PropertySpec::of(&[&is_template, &power, &cores, &devices])],
-        object_set: vec![object],
-        report_missing_objects_in_results: None,
-    };
-    let mut found = client.retrieve(vec![spec]).await.map_err(failed)?.pop().unwrap_or_default();
-    let is_template = found.take(is_template).map_err(|error| failed(error.into()))?.unwrap_or(false);
-    let power = power_of(found.take(power).map_err(|error| failed(error.into()))?.as_ref());
-    let cores = found.take(cores).map_err(|error| failed(error.into()))?.unwrap_or(0);
-    let devices = found.take(devices).map_err(|error| failed(error.into()))?.unwrap_or_default();
-    let storage_mib = disks_mib(&devices);
-    Ok(Make { is_template, power, cores_per_socket: u32::try_from(cores).unwrap_or(0), storage_mib })
+    let details = details::template(live, &places.template).await;
+    let details = details.map_err(|error| Unusable::Lookup("template", error.into()))?;
+    let backings = networks::backings(live, &places.networks, spec).await?;
+    let mirror = live.mirror();
+    places.source(&mirror, choice, &details, backings, spec)
 }
 
 /// The template that a group names.
-pub(super) async fn find_template(
-    live: &VCenterHandle,
-    base: &Base,
-    name: &str,
-) -> Result<VirtualMachineRef, Unusable> {
+pub(super) fn find_template(mirror: &Mirror, base: &Base, name: &str) -> Result<VirtualMachineRef, Unusable> {
     if let Some(moref) = name.strip_prefix("moref:") {
         let template = VirtualMachineRef::new(moref);
-        let is_there = live.mirror().machines.contains_key(template.reference());
+        let is_there = mirror.machines.contains_key(template.reference());
         let nobody = || Unusable::Field("template", format!("there is no machine {moref} in vCenter"));
         return is_there.then_some(template).ok_or_else(nobody);
     }
-    let found = live.inventory.find(Some(base.datacenter.reference()), name).await;
-    found.map_err(|error| Unusable::Lookup("template", error))
+    mirror.find(Some(&base.datacenter), name).map_err(|error| Unusable::Lookup("template", error))
 }
 
-pub(super) async fn datastore(
-    live: &VCenterHandle,
+pub(super) fn datastore(
+    mirror: &Mirror,
     base: &Base,
     choice: Option<&Choice>,
     spec: &VmGroupSpec,
@@ -353,12 +400,12 @@ pub(super) async fn datastore(
         return Ok(choice.datastore.clone());
     }
     let Some(name) = &spec.placement.datastore else { return Ok(None) };
-    let found = live.inventory.find(Some(base.datacenter.reference()), name).await;
+    let found = mirror.find(Some(&base.datacenter), name);
     found.map(Some).map_err(|error| Unusable::Lookup("placement.datastore", error))
 }
 
-pub(super) async fn pool(
-    live: &VCenterHandle,
+pub(super) fn pool(
+    mirror: &Mirror,
     base: &Base,
     choice: Option<&Choice>,
     spec: &VmGroupSpec,
@@ -366,28 +413,35 @@ pub(super) async fn pool(
     if let Some(choice) = choice {
         return Ok(choice.pool.clone());
     }
-    let (client, inventory) = (&live.client, &live.inventory);
-    let below = Some(base.datacenter.reference());
+    let datacenter = Some(&base.datacenter);
     let placement = &spec.placement;
-    if let Some(name) = &placement.resource_pool {
-        return inventory.find(below, name).await.map_err(|error| Unusable::Lookup("placement.resourcePool", error));
-    }
-    let Some(name) = &placement.cluster else {
-        let pool = inventory.default_resource_pool(&base.datacenter).await;
+    let Some(name) = placement.cluster.as_ref().filter(|_| placement.resource_pool.is_none()) else {
+        let pool = mirror.find(datacenter, placement.resource_pool.as_deref().unwrap_or(DEFAULT_POOL));
         return pool.map_err(|error| Unusable::Lookup("placement.resourcePool", error));
     };
-    let failed = |error| Unusable::Lookup("placement.cluster", error);
-    let cluster: ClusterComputeResourceRef = inventory.find(below, name).await.map_err(failed)?;
-    let pool = client
-        .property(&cluster, cluster_compute_resource::RESOURCE_POOL)
-        .await
-        .map_err(|error| failed(error.into()))?;
-    pool.ok_or_else(|| Unusable::Field("placement.cluster", format!("{name} has no resource pool")))
+    let cluster = mirror.find::<ClusterComputeResourceRef>(datacenter, name);
+    let cluster = cluster.map_err(|error| Unusable::Lookup("placement.cluster", error))?;
+    let none = || Unusable::Field("placement.cluster", format!("{name} has no resource pool"));
+    mirror.own_pool(cluster.reference()).ok_or_else(none)
+}
+
+/// The networks that a group names.
+pub(super) fn named_networks(
+    mirror: &Mirror,
+    base: &Base,
+    choice: Option<&Choice>,
+    spec: &VmGroupSpec,
+) -> Result<Vec<NetworkRef>, Unusable> {
+    if let Some(choice) = choice {
+        return Ok(choice.networks.clone());
+    }
+    let found = spec.networks.iter().map(|name| mirror.find(Some(&base.datacenter), name));
+    found.collect::<Result<_, _>>().map_err(|error| Unusable::Lookup("networks", error))
 }
 
 /// Which hosts machines can be put on. How they are is read when they are needed.
-pub(super) async fn hosts(
-    live: &VCenterHandle,
+pub(super) fn hosts(
+    mirror: &Mirror,
     base: &Base,
     pool: &ResourcePoolRef,
     choice: Option<&Choice>,
@@ -398,12 +452,12 @@ pub(super) async fn hosts(
     for name in spec.placement.hosts.iter().collect::<BTreeSet<_>>() {
         let host = if choice.is_some() {
             // Which hosts there are elsewhere is not for its namespace to know.
-            let host = live.mirror().host_called(&base.datacenter, pool, name);
+            let host = mirror.host_called(&base.datacenter, pool, name);
             host.ok_or_else(|| {
                 Unusable::Field("placement.hosts", format!("there is no host {name:?} for its resource pool"))
             })
         } else {
-            let host = live.inventory.find(Some(base.datacenter.reference()), name).await;
+            let host = mirror.find(Some(&base.datacenter), name);
             host.map_err(|error| Unusable::Lookup("placement.hosts", error))
         };
         named.push((host?, name.clone()));
@@ -411,34 +465,23 @@ pub(super) async fn hosts(
     if !named.is_empty() {
         return Ok(Hosts::Named(named));
     }
-    let failed = |error: vim25::Error| Unusable::Lookup("placement.resourcePool", error.into());
-    let Some(owner) = live.client.property(pool, resource_pool::OWNER).await.map_err(failed)? else {
-        return Ok(Hosts::Unknown);
-    };
-    let owner: ManagedObjectReference = owner.into();
-    let Ok(cluster) = ClusterComputeResourceRef::try_from(owner.clone()) else { return Ok(Hosts::Of(owner)) };
-    let chooses = live.client.property(&cluster, cluster_compute_resource::CONFIGURATION_DRS_CONFIG_ENABLED).await;
-    let chooses = chooses.map_err(failed)?.unwrap_or(false);
+    let Some(owner) = mirror.owner_of(pool) else { return Ok(Hosts::Unknown) };
+    let chooses = mirror.places.get(&owner).is_some_and(|place| place.chooses_hosts);
     Ok(if chooses { Hosts::ChosenBy(owner) } else { Hosts::Of(owner) })
 }
 
-pub(super) async fn snapshot(
-    client: &Client,
-    template: &VirtualMachineRef,
+/// The snapshot that clones are linked to, if they are.
+pub(super) fn snapshot(
+    template: &TemplateDetails,
     spec: &VmGroupSpec,
 ) -> Result<Option<VirtualMachineSnapshotRef>, Unusable> {
     if spec.clone.mode == CloneMode::Full {
         return Ok(None);
     }
-    let found = client.property(template, virtual_machine::SNAPSHOT).await;
-    let found = found.map_err(|error| Unusable::Lookup("template", error.into()))?;
-    match found.and_then(|snapshots| snapshots.current_snapshot) {
-        Some(snapshot) => Ok(Some(snapshot)),
-        None => Err(Unusable::Field(
-            "clone.mode",
-            format!("{} has no snapshot to link to: make one, or use Full", spec.template),
-        )),
-    }
+    let none = || {
+        Unusable::Field("clone.mode", format!("{} has no snapshot to link to: make one, or use Full", spec.template))
+    };
+    template.snapshot.clone().map(Some).ok_or_else(none)
 }
 
 impl CloudInit {
@@ -481,7 +524,7 @@ async fn text(secrets: Option<&Api<Secret>>, text: Option<&Text>, reach: Reach) 
         return Err(unusable(format!("the Secret {} can't be read without a cluster", reference.name)));
     };
     let secret = secrets.get_opt(&reference.name).await;
-    let secret = secret.map_err(|error| unusable(format!("the Secret {}: {}", reference.name, words(&error))))?;
+    let secret = secret.map_err(|error| unusable(format!("the Secret {}: {}", reference.name, words_of(&error))))?;
     let secret = secret.ok_or_else(|| unusable(format!("the Secret {} isn't there", reference.name)))?;
     if let Some(obstacle) = secret_obstacle(&reference.name, &secret, reach) {
         return Err(Unusable::NotAllowed(format!("spec.guest.cloudInit: {obstacle}")));

@@ -322,7 +322,7 @@ fn tell_waiting(live: &VCenterHandle, executor: &Executor, groups: &[Arc<VmGroup
 fn taken_up<'a>(executor: &mut Executor, group: &'a VmGroup) -> AtHome<'a> {
     let hardware = Desired::of(group).map(|desired| desired.hardware).unwrap_or_default();
     let uid = group.uid().unwrap_or_default();
-    let storage_mib = executor.found(&uid).and_then(|found| Some(found.source.as_ref()?.make.storage_mib));
+    let storage_mib = executor.storage_mib(&uid);
     let mut at_home = AtHome {
         record: None,
         size: Size { hardware, storage_mib: storage_mib.unwrap_or(0) },

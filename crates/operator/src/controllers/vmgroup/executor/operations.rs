@@ -250,7 +250,7 @@ impl Executor {
         self.chance.hash_one((now, &op.group, format!("{:?}", op.action)))
     }
 
-    fn fail(&mut self, op: Operation, error: &Error, mirror: &Mirror, now: Timestamp) {
+    fn fail(&mut self, op: Operation, error: &Error, mirror: &mut Mirror, now: Timestamp) {
         let draw = self.draw(&op, now);
         let Some(group) = self.groups.get_mut(&op.group) else {
             self.count(&op, Outcome::Error);
@@ -269,9 +269,10 @@ impl Executor {
         }
         self.is_refused |= step == NextStep::AwaitUser(Remedy::Privileges);
         if matches!(step, NextStep::LookAgain | NextStep::AwaitUser(_)) {
-            // What the spec names may have been moved or made anew.
-            self.group(&op.group).found = None;
-            self.lately.clear();
+            // What was read of the template and the networks may not be so any more.
+            for object in op.context.source.iter().flat_map(|source| source.read_of()) {
+                mirror.details.forget(object);
+            }
         }
         self.budget.finished(op.ticket);
     }

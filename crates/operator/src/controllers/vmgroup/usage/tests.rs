@@ -1,14 +1,12 @@
 use drover_api::vcenter::Quota as Declared;
 use drover_core::{
-    group::{Folder, Power, Revision},
+    group::{Folder, Revision},
     inventory::Marker,
     plan,
 };
 use serde_json::{Value, json};
-use vim25::refs::{DatacenterRef, FolderRef, ResourcePoolRef, VirtualMachineRef};
 
 use super::*;
-use crate::controllers::vmgroup::source::{Base, Hosts, Make, Source};
 
 const GIB: u64 = 1024;
 
@@ -55,23 +53,6 @@ fn quota(limits: &Value) -> Quota {
     Quota::of(&serde_json::from_value::<Declared>(limits.clone()).unwrap())
 }
 
-/// A template that was found, with disks of this capacity.
-fn found(group: &VmGroup, storage_mib: u64) -> Found {
-    let base = Base { datacenter: DatacenterRef::new("datacenter-1"), folder: FolderRef::new("group-v1") };
-    let source = Source {
-        template: VirtualMachineRef::new("vm-99"),
-        make: Make { is_template: true, power: Power::Off, cores_per_socket: 1, storage_mib },
-        pool: ResourcePoolRef::new("resgroup-1"),
-        datastore: None,
-        hosts: Hosts::Unknown,
-        snapshot: None,
-        cards: Vec::new(),
-        networks: Vec::new(),
-        choice: None,
-    };
-    Found { source: Some(source), ..Found::at(base, &group.spec) }
-}
-
 #[test]
 fn nothing_is_made_while_disks_that_the_quota_counts_were_not_read() {
     let (disks, vms) = (quota(&json!({"storage": 100})), quota(&json!({"vms": 100})));
@@ -114,8 +95,7 @@ fn what_a_namespace_has_is_the_same_whoever_asks() {
     let groups = ["web", "db"].map(|name| group(name, &json!({}), &record));
     let mut executor = Executor::default();
     for group in &groups {
-        let placement = group.spec.placement.clone();
-        executor.group(&group.uid().unwrap()).found = Some((Revision(0), placement, found(group, 5 * GIB)));
+        executor.group(&group.uid().unwrap()).storage_mib = Some(5 * GIB);
     }
     let mirror = Mirror::default();
     let mut storage = |own: Option<&VmGroup>| counted_for(&mut executor, &mirror, &groups, own).all.storage_mib;
