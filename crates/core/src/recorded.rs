@@ -107,6 +107,13 @@ impl Recorded {
     }
 }
 
+/// Whether a group's record has machines, or some that may be on their way.
+#[must_use]
+pub fn is_kept_of(group: &VmGroup) -> bool {
+    let record = group.status.as_ref().and_then(|status| status.record.as_ref());
+    record.is_some_and(|record| !(record.made.is_empty() && record.pending.is_empty() && record.going.is_empty()))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

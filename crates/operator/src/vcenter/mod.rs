@@ -4,6 +4,7 @@ pub(crate) mod awaited;
 mod away;
 pub(crate) mod connection;
 pub(crate) mod details;
+pub(crate) mod executor;
 pub(crate) mod facts;
 pub(crate) mod figures;
 pub(crate) mod host;
@@ -17,6 +18,7 @@ pub(crate) mod marker;
 pub(crate) mod mirror;
 pub(crate) mod privileges;
 mod sight;
+pub(crate) mod source;
 mod told;
 
 use std::sync::{
@@ -40,12 +42,12 @@ use vim25::{
 };
 
 use crate::{
-    controllers::vmgroup::{self, Executor},
     kube::leadership::{Claim, Mandate},
     loops::{Loops, Pulse, Running, is_ending},
 };
 use away::obstacle;
 pub(crate) use away::{Away, reason};
+use executor::{Executor, serve_queue};
 use inventory_names::Concerned;
 use lookups::Lookups;
 use mirror::{Consequences, GroupKey, Mirror};
@@ -176,7 +178,7 @@ impl VCenterHandle {
         });
         let running = [
             loops.start(format!("collector of {name}"), |pulse| follow(Arc::clone(&live), pulse)),
-            loops.start(format!("queue of {name}"), |pulse| vmgroup::serve_queue(Arc::clone(&live), pulse)),
+            loops.start(format!("queue of {name}"), |pulse| serve_queue(Arc::clone(&live), pulse)),
         ];
         live.running().extend(running);
         live

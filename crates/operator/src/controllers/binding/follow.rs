@@ -24,12 +24,12 @@ use super::{
     roster::{Declared, RULES_HOLD},
 };
 use crate::{
-    controllers::vmgroup::PATIENCE,
     kube::shared_watch,
     loops::Running,
     vcenter::{
         Trigger, VCenterHandle,
         connection::{BadDeclaration, Connection},
+        executor::PATIENCE,
         inventory_names::Concerned,
     },
 };

@@ -18,6 +18,7 @@ use std::{
 use drover_api::{VCenter, VCenterStatus, VmGroup, vmgroup::Placement};
 use drover_core::{
     binding::{self, Home, NoVCenter, Recorded},
+    recorded::is_kept_of,
     take_over::marker_uid,
     tenancy::{keys::Keys, quota::Terms, rules::Rules},
 };
@@ -27,7 +28,6 @@ use tokio::{sync::mpsc, time::timeout};
 use tracing::warn;
 
 use crate::{
-    controllers::vmgroup::is_kept_of,
     kube::{
         guard::{self, Unreadable},
         leadership::{LeaseScope, Leases},

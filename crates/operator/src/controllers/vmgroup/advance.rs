@@ -6,6 +6,7 @@ use drover_api::{VmGroup, VmGroupSpec, vcenter::Reach, vmgroup::Placement};
 use drover_core::{
     Trouble,
     group::{DeletionPolicy, Desired, Timestamp},
+    recorded::is_kept_of,
     take_over::{Inheritance, marker_uid},
     tenancy::{cloud_init, quota::Terms, rules::Rules},
 };
@@ -22,9 +23,11 @@ use super::{
     source::{self, Unusable},
     take_over,
 };
-use crate::controllers::Context;
-use crate::controllers::reconcile::Error;
-use crate::{controllers::binding::BoundVCenter, kube::leadership::Mandate, vcenter::VCenterHandle};
+use crate::{
+    controllers::{Context, binding::BoundVCenter, reconcile::Error},
+    kube::leadership::Mandate,
+    vcenter::VCenterHandle,
+};
 
 /// Where a group is at home, and what it declares there.
 pub(super) struct Site<'a> {
@@ -68,9 +71,7 @@ impl<'a> Site<'a> {
         // One that an earlier version made has no record yet.
         let status = group.status.as_ref();
         let was_said = status.is_some_and(|status| status.record.is_none() && status.current_replicas.unwrap_or(0) > 0);
-        record::is_kept_of(group)
-            || was_said
-            || self.live.mirror().has_members(&marker_uid(group), &self.context.cluster)
+        is_kept_of(group) || was_said || self.live.mirror().has_members(&marker_uid(group), &self.context.cluster)
     }
 }
 

@@ -26,10 +26,8 @@ use vim25::{ManagedObject, refs::FolderRef};
 
 use super::{
     Allowed, Outcome, RESYNC, Site,
-    act::OperationContext,
     bar::bar,
     dereference::{awaiting, trouble_of},
-    executor::Executor,
     reported,
     source::{Found, words},
     usage::Usage,
@@ -39,6 +37,7 @@ use crate::{
     telemetry::traces,
     vcenter::{
         Trigger,
+        executor::{Executor, OperationContext},
         inventory::{folder_id, machine_reference},
         mirror::Mirror,
     },

@@ -10,10 +10,15 @@ use kube::{Api, ResourceExt};
 use vim25::{Error, LookupError, ManagedObject, ManagedObjectReference, refs::FolderRef};
 
 use super::{
-    RESYNC, Site, bar, reach,
-    source::{self, Base, Found, Unusable, words},
+    RESYNC, Site, reach,
+    source::{self, Found, Unusable, words},
 };
-use crate::vcenter::{VCenterHandle, awaited::Awaiting, privileges::Whose};
+use crate::vcenter::{
+    VCenterHandle,
+    awaited::Awaiting,
+    privileges::Whose,
+    source::{Base, why_not_cloned},
+};
 
 /// When something is looked at again that nothing tells of.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -60,9 +65,9 @@ pub(super) fn awaiting(desired: &Desired) -> Awaiting {
 fn take_up(site: &Site<'_>, desired: &Desired, found: Found) -> Found {
     let whose = Whose::Group(desired.uid.clone());
     source::forget_unnamed(site.live, &whose, &site.spec);
-    found.base.concern(site.live, &whose, &site.spec.placement);
+    source::concern_base(&found.base, site.live, &whose, &site.spec.placement);
     if let Some(source) = &found.source {
-        source.concern(site.live, &whose, &site.spec);
+        source::concern_source(source, site.live, &whose, &site.spec);
     }
     found
 }
@@ -122,10 +127,10 @@ pub(super) async fn find_source(
         let (template, choice) = (found.template.clone(), found.choice.as_ref());
         let waits = awaiting(desired);
         let source = source::source(site.live, &found.base, template, choice, &site.spec, Some(&waits)).await?;
-        if let Some(bar) = bar::of_template(&site.live.mirror(), &source.template, &site.spec.template) {
+        if let Some(bar) = why_not_cloned(&site.live.mirror(), &source.template, &site.spec.template) {
             return Err(Unusable::NotAllowed(bar));
         }
-        source.concern(site.live, &Whose::Group(desired.uid.clone()), &site.spec);
+        source::concern_source(&source, site.live, &Whose::Group(desired.uid.clone()), &site.spec);
         found.source = Some(source);
     }
     let secrets: Api<Secret> = Api::namespaced(site.context.kube.clone(), &group.namespace().unwrap_or_default());
@@ -138,7 +143,7 @@ pub(crate) fn concern_defaults(live: &VCenterHandle, defaults: &Placement) {
     let is_wanted = live.privileges().wants_defaults();
     let base = source::base(&live.mirror(), defaults);
     if let Some(base) = base.ok().filter(|_| is_wanted) {
-        base.concern(live, &Whose::Defaults, defaults);
+        source::concern_base(&base, live, &Whose::Defaults, defaults);
     }
 }
 

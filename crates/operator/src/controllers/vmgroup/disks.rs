@@ -7,10 +7,12 @@ use vim25::{
 };
 
 use super::usage::member;
-use crate::controllers::Context;
-use crate::vcenter::{
-    VCenterHandle,
-    machine::{Machine, disks_mib},
+use crate::{
+    controllers::Context,
+    vcenter::{
+        VCenterHandle,
+        machine::{Machine, disks_mib},
+    },
 };
 use tracing::warn;
 

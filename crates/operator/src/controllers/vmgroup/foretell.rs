@@ -7,16 +7,19 @@ use drover_core::{
     group::{Desired, FolderId, Observed, Timestamp},
     in_flight::observe_anew,
     plan::{Impact, impact},
+    recorded::is_kept_of,
     take_over::Inheritance,
     tenancy::Room,
     view::View,
 };
 use kube::ResourceExt;
 
-use super::{prospect::Prospect, record, take_over};
-use crate::controllers::Context;
+use super::{prospect::Prospect, take_over};
 use crate::{
-    controllers::binding::{Binding, BoundVCenter},
+    controllers::{
+        Context,
+        binding::{Binding, BoundVCenter},
+    },
     vcenter::{
         inventory::{folder_id, folder_reference},
         mirror::Mirror,
@@ -60,7 +63,7 @@ pub(crate) fn foretell(context: &Context, group: &VmGroup, room: Option<Room>) -
         Inheritance::Settled => {}
     }
     let Some(base) = base(group, &mirror) else {
-        if record::is_kept_of(group) {
+        if is_kept_of(group) {
             // Its folder may be hidden, and with it all that is in there.
             return Foretold::Words("the VmGroup's folder is not seen: what this does to VMs is not known".to_owned());
         }

@@ -8,8 +8,7 @@ use drover_core::reasons::Reason;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, Resource, api::ObjectMeta};
 
-use crate::controllers::Context;
-use crate::kube::scope::Controller;
+use crate::{controllers::Context, kube::scope::Controller};
 
 /// The kind, as the API server calls it.
 const KIND: &str = "vmgroups.vm.codeconnect.vmworld.com";

@@ -12,8 +12,10 @@ use drover_core::recorded::BEHIND;
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Map, Value};
 
-use crate::controllers::reconcile::Error;
-use crate::kube::status::{self, Reach};
+use crate::{
+    controllers::reconcile::Error,
+    kube::status::{self, Reach},
+};
 
 /// How often a write is tried that meets others' writes. After that, the group's next turn comes.
 const TRIES: u32 = 5;

@@ -1,12 +1,10 @@
 //! The controller of groups. A reconcile is five verbs: dereference, validate, plan, act, report.
 
-mod act;
 mod advance;
 mod bar;
 mod decide;
 mod dereference;
 mod disks;
-mod executor;
 mod finalizer;
 mod foretell;
 mod keys;
@@ -14,7 +12,6 @@ mod kind;
 mod latest;
 mod networks;
 mod objection;
-mod operation;
 mod outcome;
 mod preflight;
 mod preview;
@@ -36,6 +33,7 @@ use drover_core::{
     Trouble,
     binding::NoVCenter,
     group::{DeletionPolicy, Desired, Folder, Timestamp},
+    recorded::is_kept_of,
 };
 use kube::{Api, ResourceExt, runtime::controller::Action as Requeue};
 use tracing::{info, warn};
@@ -50,7 +48,6 @@ use advance::{Site, advance};
 use dereference::LOOK_AGAIN;
 pub(crate) use dereference::concern_defaults;
 pub(crate) use disks::read_disks;
-pub(crate) use executor::{Executor, PATIENCE, serve_queue};
 pub(crate) use foretell::{Foretold, foretell};
 use kind::Fate;
 use latest::Latest;
@@ -59,7 +56,6 @@ use outcome::{Allowed, Outcome, blind, over, stuck};
 pub(crate) use preflight::{Finding, preflight};
 pub(crate) use preview::preview;
 pub(crate) use prospect::Prospect;
-pub(crate) use record::is_kept_of;
 pub(crate) use report::not_allowed_in;
 use reported::Reported;
 pub(crate) use run::run;
@@ -287,7 +283,7 @@ fn is_abandoned(group: &VmGroup) -> bool {
 /// Whether no vCenter has ever been written down as the group's.
 fn was_nowhere(group: &VmGroup) -> bool {
     let is_empty = |status: &VmGroupStatus| status.vcenter.is_none() && status.current_replicas.unwrap_or(0) == 0;
-    !record::is_kept_of(group) && group.status.as_ref().is_none_or(is_empty)
+    !is_kept_of(group) && group.status.as_ref().is_none_or(is_empty)
 }
 
 /// What stands in the way of a group that is being deleted, with what its user can do about it.

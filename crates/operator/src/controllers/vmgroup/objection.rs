@@ -5,11 +5,13 @@ use drover_core::tenancy::{keys as known_keys, rules::Rules};
 use kube::ResourceExt;
 use vim25::refs::VirtualMachineRef;
 
-use super::{bar, keys, reach, source};
-use crate::controllers::Context;
+use super::{keys, reach, source};
 use crate::{
-    controllers::binding::{Binding, BoundVCenter},
-    vcenter::mirror::Mirror,
+    controllers::{
+        Context,
+        binding::{Binding, BoundVCenter},
+    },
+    vcenter::{mirror::Mirror, source::why_not_cloned},
 };
 
 /// What there is against a change.
@@ -51,7 +53,7 @@ pub(crate) fn objection(context: &Context, group: &VmGroup, before: Option<&VmGr
         return Some(Objection::Refused(why));
     }
     let template = chosen.or_else(|| meant(&mirror, &spec)).filter(|_| is_judged);
-    if let Some(why) = template.and_then(|template| bar::of_template(&mirror, &template, &spec.template)) {
+    if let Some(why) = template.and_then(|template| why_not_cloned(&mirror, &template, &spec.template)) {
         return Some(Objection::Refused(why));
     }
     match (refusal, tolerated) {

@@ -8,7 +8,6 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
 
 use super::{
-    bar,
     keys::{self, BadKeys},
     networks, reach,
     source::{self, Unusable, with_defaults},
@@ -18,6 +17,7 @@ use crate::{
     vcenter::{
         details,
         privileges::{self, Whose},
+        source::why_not_cloned,
     },
 };
 
@@ -56,7 +56,7 @@ pub(crate) async fn preflight(
     };
     // One that isn't there yet has no UID, and is told from others all the same.
     let whose = Whose::Group(format!("{}/{}", group.namespace().unwrap_or_default(), group.name_any()));
-    base.concern(live, &whose, &spec.placement);
+    source::concern_base(&base, live, &whose, &spec.placement);
     let mut found = vec![finding("folder", Ok(source::folder_name(&spec.placement)))];
     let template = match choice {
         Some(choice) => Ok(choice.template.clone()),
@@ -90,7 +90,7 @@ pub(crate) async fn preflight(
         Err(unusable) => found.push(finding("template", Err::<String, _>(unusable))),
         Ok((template, details)) => {
             let snapshot = source::snapshot(&details, &spec);
-            let bar = bar::of_template(&live.mirror(), &template, &spec.template);
+            let bar = why_not_cloned(&live.mirror(), &template, &spec.template);
             let usable = bar.map_or(Ok(()), |bar| Err(Unusable::NotAllowed(bar)));
             // Where that is not enforced, nobody else would say so before it is.
             let rules = bound.rules.as_deref();
@@ -123,7 +123,7 @@ pub(crate) async fn preflight(
     if let Some(template) = known
         && let Ok(source) = source::source(live, &base, Some(template), choice, &spec, None).await
     {
-        source.concern(live, &whose, &spec);
+        source::concern_source(&source, live, &whose, &spec);
     }
     found.push(privileges(bound).await);
     found.push(copies(bound, cluster, group));

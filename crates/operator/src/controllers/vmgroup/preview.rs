@@ -17,13 +17,19 @@ use kube::Api;
 use vim25::ManagedObject;
 
 use super::{
-    bar, keys,
+    keys,
     prospect::Prospect,
     reach,
-    source::{self, Source, Unusable},
+    source::{self, Unusable},
     take_over,
 };
-use crate::{controllers::binding::BoundVCenter, vcenter::inventory::folder_id};
+use crate::{
+    controllers::binding::BoundVCenter,
+    vcenter::{
+        inventory::folder_id,
+        source::{Source, why_not_cloned},
+    },
+};
 
 /// What would be done.
 pub(crate) struct Preview {
@@ -64,7 +70,7 @@ pub(crate) async fn preview(
         Inheritance::Settled => {}
     }
     let desired = &desired;
-    let bar = keys::judge(bound, group).refused.or_else(|| bar::of_template(&mirror, &template, &spec.template));
+    let bar = keys::judge(bound, group).refused.or_else(|| why_not_cloned(&mirror, &template, &spec.template));
     let view = View {
         desired,
         readiness: group.spec.readiness,

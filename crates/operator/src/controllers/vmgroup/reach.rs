@@ -4,26 +4,17 @@ use drover_api::{VmGroupSpec, vmgroup::Placement};
 use drover_core::tenancy::rules::{Kind, LEFT_OPEN, Refused, Rules};
 use vim25::{
     ManagedObject, ManagedObjectReference,
-    refs::{
-        ClusterComputeResourceRef, DatacenterRef, DatastoreRef, FolderRef, NetworkRef, ResourcePoolRef,
-        VirtualMachineRef,
-    },
+    refs::{ClusterComputeResourceRef, DatacenterRef, FolderRef, NetworkRef},
 };
 
-use super::source::{Base, Unusable, folder_name};
-use crate::{controllers::binding::BoundVCenter, vcenter::mirror::Mirror};
-
-/// All that a group names or leaves open, and may use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
-    pub base: Base,
-    pub template: VirtualMachineRef,
-    pub pool: ResourcePoolRef,
-    pub datastore: Option<DatastoreRef>,
-    pub networks: Vec<NetworkRef>,
-    /// Those that are allowed by a list, and not as the vCenter's default.
-    pub listed: Vec<(Kind, ManagedObjectReference)>,
-}
+use super::source::{Unusable, folder_name};
+use crate::{
+    controllers::binding::BoundVCenter,
+    vcenter::{
+        mirror::Mirror,
+        source::{Base, Choice},
+    },
+};
 
 /// Why a group may not use all that it names.
 #[derive(Debug)]
@@ -101,11 +92,6 @@ pub(super) fn enforced(bound: &BoundVCenter, spec: &VmGroupSpec) -> Result<Optio
     let rules = bound.rules.as_deref().filter(|rules| rules.is_enforced());
     let choice = rules.map(|rules| choose(&bound.live.mirror(), rules, spec, &bound.defaults));
     choice.transpose().map_err(|refusal| Unusable::NotAllowed(refusal.why))
-}
-
-/// Whether a namespace may still use what lists have allowed it, where each of it is now.
-pub(super) fn allows(mirror: &Mirror, rules: &Rules, listed: &[(Kind, ManagedObjectReference)]) -> bool {
-    listed.iter().all(|(kind, object)| mirror.path_of(object).is_some_and(|path| rules.allows(*kind, &path)))
 }
 
 /// A look at all that one group names.

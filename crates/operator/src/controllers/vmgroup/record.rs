@@ -8,8 +8,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Map, Value};
 
 use super::Latest;
-use crate::controllers::reconcile::Error;
-use crate::{kube::status, vcenter::VCenterHandle};
+use crate::{controllers::reconcile::Error, kube::status, vcenter::VCenterHandle};
 
 /// What came of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +38,6 @@ pub(super) async fn keep(
     };
     live.executor().group(uid).in_flight.record.note_written(record, version, Instant::now());
     Ok(WriteOutcome::Kept)
-}
-
-/// Whether a group's record has machines, or some that may be on their way.
-pub(crate) fn is_kept_of(group: &VmGroup) -> bool {
-    let record = group.status.as_ref().and_then(|status| status.record.as_ref());
-    record.is_some_and(|record| !(record.made.is_empty() && record.pending.is_empty() && record.going.is_empty()))
 }
 
 /// Writes a record in the place of the one that was there before, and returns the version that the group has then. `None`: another has

@@ -17,9 +17,8 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::{Allowed, Latest, Outcome, keys};
-use crate::controllers::Context;
-use crate::controllers::reconcile::Error;
 use crate::{
+    controllers::{Context, reconcile::Error},
     kube::{events, status},
     telemetry::log::named,
 };

@@ -1,39 +1,34 @@
 //! What a group names, found in vCenter: where its machines go and what they are made from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use drover_api::{
     VmGroupSpec,
     vcenter::Reach,
     vmgroup::{CloneMode, Placement, Text},
 };
-use drover_core::{
-    group::Timestamp,
-    names::Slot,
-    placement::{Candidate, NoHost, Obstacle, place},
-    tenancy::cloud_init::secret_obstacle,
-};
+use drover_core::{placement::NoHost, tenancy::cloud_init::secret_obstacle};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use vim25::{
     LookupError, ManagedObject, ManagedObjectReference, Secret as Hidden,
     refs::{
-        ClusterComputeResourceRef, DatacenterRef, DatastoreRef, FolderRef, HostSystemRef, NetworkRef, ResourcePoolRef,
-        VirtualMachineRef, VirtualMachineSnapshotRef,
+        ClusterComputeResourceRef, DatastoreRef, NetworkRef, ResourcePoolRef, VirtualMachineRef,
+        VirtualMachineSnapshotRef,
     },
-    types::{AnyVirtualDeviceBackingInfo, VirtualDeviceConfigSpec},
+    types::AnyVirtualDeviceBackingInfo,
 };
 
-use super::{networks, reach::Choice};
+use super::networks;
 use crate::{
     kube::refusal::words as words_of,
     vcenter::{
         VCenterHandle,
         awaited::Awaiting,
         details::{self, TemplateDetails},
-        host::Host,
         mirror::Mirror,
         privileges::{Concern, Concerns, Part, Whose},
+        source::{Base, Choice, CloudInit, Hosts, Make, Source},
     },
 };
 
@@ -41,13 +36,6 @@ use crate::{
 const DEFAULT_FOLDER: &str = "vm-operator";
 /// The resource pool that every cluster or lone host has by itself.
 const DEFAULT_POOL: &str = "Resources";
-
-/// Where the group's folder is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Base {
-    pub datacenter: DatacenterRef,
-    pub folder: FolderRef,
-}
 
 /// What a group's spec names, as far as it has been looked for.
 #[derive(Clone, Debug)]
@@ -65,66 +53,10 @@ pub(crate) struct Found {
     pub reach: Option<Result<(), String>>,
 }
 
-/// What the group's machines are made from.
-#[derive(Clone, Debug)]
-pub(crate) struct Source {
-    pub template: VirtualMachineRef,
-    pub make: Make,
-    pub pool: ResourcePoolRef,
-    pub datastore: Option<DatastoreRef>,
-    pub hosts: Hosts,
-    /// The template's snapshot, for linked clones.
-    pub snapshot: Option<VirtualMachineSnapshotRef>,
-    /// Changes that put the network cards where they belong.
-    pub cards: Vec<VirtualDeviceConfigSpec>,
-    /// The networks that the group names.
-    pub networks: Vec<NetworkRef>,
-    /// What was chosen of all this, where the group may not use everything.
-    pub choice: Option<Choice>,
-}
-
-/// What is cloned.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Make {
-    /// Whether it is a template, and not a plain VM.
-    pub is_template: bool,
-    pub cores_per_socket: u32,
-    /// Capacity of its disks, in MiB.
-    pub storage_mib: u64,
-}
-
-/// Which hosts machines can be put on.
-#[derive(Clone, Debug)]
-pub(crate) enum Hosts {
-    /// Those that the user has named, in the user's words.
-    Named(Vec<(HostSystemRef, String)>),
-    /// Those of a cluster, or a lone host. Clones say which, because nothing in vCenter would.
-    Of(ManagedObjectReference),
-    /// Those of a cluster that chooses by itself.
-    ChosenBy(ManagedObjectReference),
-    /// Nobody knows.
-    Unknown,
-}
-
-/// The hosts that a group's clones can go to, as they are now.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct HostsNow {
-    pub candidates: Vec<Candidate<ManagedObjectReference>>,
-    /// Where the group's machines are.
-    pub members: BTreeMap<Slot, ManagedObjectReference>,
-}
-
-/// What guests are told. It may hold passwords, and is never printed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CloudInit {
-    pub user_data: Option<Hidden>,
-    pub metadata: Option<Hidden>,
-}
-
 impl Found {
     /// What is known of a group whose folder is here, and of which nothing else was looked for.
     pub(super) fn at(base: Base, spec: &VmGroupSpec) -> Self {
-        let cloud_init = CloudInit::inline(spec);
+        let cloud_init = inline_cloud_init(spec);
         Self { base, template: None, choice: None, source: None, cloud_init, reach: None }
     }
 
@@ -139,37 +71,27 @@ impl Found {
     }
 }
 
-impl Base {
-    /// Notes where rights are needed.
-    pub(crate) fn concern(&self, live: &VCenterHandle, whose: &Whose, placement: &Placement) {
-        let folder = Concern { part: Part::Folder, name: folder_name(placement).to_owned() };
-        let used = [(self.folder.reference().clone(), folder)].into();
-        live.privileges().concern(whose, |concern| concern.part == Part::Folder, used);
-    }
+/// Notes where rights are needed for a folder.
+pub(super) fn concern_base(base: &Base, live: &VCenterHandle, whose: &Whose, placement: &Placement) {
+    let folder = Concern { part: Part::Folder, name: folder_name(placement).to_owned() };
+    let used = [(base.folder.reference().clone(), folder)].into();
+    live.privileges().concern(whose, |concern| concern.part == Part::Folder, used);
 }
 
-impl Source {
-    /// The objects that something was read of for it.
-    pub(super) fn read_of(&self) -> impl Iterator<Item = &ManagedObjectReference> {
-        std::iter::once(self.template.reference()).chain(self.networks.iter().map(ManagedObject::reference))
-    }
-
-    /// Notes where rights are needed.
-    pub(crate) fn concern(&self, live: &VCenterHandle, whose: &Whose, spec: &VmGroupSpec) {
-        let used = |object: &ManagedObjectReference, part, name: &str| {
-            (object.clone(), Concern { part, name: name.to_owned() })
-        };
-        let part = if self.make.is_template { Part::Template } else { Part::PlainVm };
-        let mut all = Concerns::from([
-            used(self.template.reference(), part, &spec.template),
-            used(self.pool.reference(), Part::ResourcePool, pool_name(spec)),
-        ]);
-        let datastores = self.datastore.iter().zip(&spec.placement.datastore);
-        all.extend(datastores.map(|(datastore, name)| used(datastore.reference(), Part::Datastore, name)));
-        let networks = self.networks.iter().zip(&spec.networks);
-        all.extend(networks.map(|(network, name)| used(network.reference(), Part::Network, name)));
-        live.privileges().concern(whose, |concern| concern.part != Part::Folder, all);
-    }
+/// Notes where rights are needed for clones.
+pub(super) fn concern_source(source: &Source, live: &VCenterHandle, whose: &Whose, spec: &VmGroupSpec) {
+    let used =
+        |object: &ManagedObjectReference, part, name: &str| (object.clone(), Concern { part, name: name.to_owned() });
+    let part = if source.make.is_template { Part::Template } else { Part::PlainVm };
+    let mut all = Concerns::from([
+        used(source.template.reference(), part, &spec.template),
+        used(source.pool.reference(), Part::ResourcePool, pool_name(spec)),
+    ]);
+    let datastores = source.datastore.iter().zip(&spec.placement.datastore);
+    all.extend(datastores.map(|(datastore, name)| used(datastore.reference(), Part::Datastore, name)));
+    let networks = source.networks.iter().zip(&spec.networks);
+    all.extend(networks.map(|(network, name)| used(network.reference(), Part::Network, name)));
+    live.privileges().concern(whose, |concern| concern.part != Part::Folder, all);
 }
 
 /// What the resource pool is called that clones go to.
@@ -188,62 +110,6 @@ pub(super) fn forget_unnamed(live: &VCenterHandle, whose: &Whose, spec: &VmGroup
         .chain(spec.networks.iter().map(String::as_str))
         .collect();
     live.privileges().concern(whose, |concern| !named.contains(concern.name.as_str()), Concerns::new());
-}
-
-impl Hosts {
-    /// Whether clones have to say which host they go to.
-    pub(crate) fn are_named(&self) -> bool {
-        matches!(self, Self::Named(_) | Self::Of(_))
-    }
-
-    /// The hosts as the mirror shows them now, and where a group's machines are. It is an error if clones have to say which host
-    /// they go to, and none takes any. Where Drover may see no host at all, vCenter has to find one.
-    pub(crate) fn now(&self, mirror: &Mirror, group: &str, now: Timestamp) -> Result<HostsNow, NoHost> {
-        let candidates = self.candidates(mirror);
-        if self.are_named() && !candidates.is_empty() {
-            place(&candidates, group, Slot(0), now)?;
-        }
-        let placed = mirror.machines.values().filter_map(|machine| {
-            let marker = machine.marker.as_ref().filter(|marker| marker.group == group)?;
-            Some((marker.slot, machine.facts.host.clone()?))
-        });
-        Ok(HostsNow { candidates, members: placed.collect() })
-    }
-
-    /// How many of the hosts take machines now. It is an error if none does.
-    pub(crate) fn able(&self, mirror: &Mirror) -> Result<usize, NoHost> {
-        let candidates = self.candidates(mirror);
-        place(&candidates, "", Slot(0), Timestamp::UNIX_EPOCH)?;
-        Ok(candidates.iter().filter(|candidate| candidate.obstacle.is_none()).count())
-    }
-
-    fn candidates(&self, mirror: &Mirror) -> Vec<Candidate<ManagedObjectReference>> {
-        match self {
-            Self::Named(hosts) => {
-                let named = |(host, name): &(HostSystemRef, String)| {
-                    let seen = mirror.hosts.get(host.reference());
-                    candidate(host.reference(), name, seen.map_or(Some(Obstacle::Missing), Host::obstacle))
-                };
-                hosts.iter().map(named).collect()
-            }
-            Self::Of(owner) | Self::ChosenBy(owner) => {
-                let all = mirror.hosts.iter().filter(|(_, host)| host.parent.as_ref() == Some(owner));
-                let mut all: Vec<_> =
-                    all.map(|(reference, host)| candidate(reference, &host.name, host.obstacle())).collect();
-                all.sort_by(|one, other| one.name.cmp(&other.name));
-                all
-            }
-            Self::Unknown => Vec::new(),
-        }
-    }
-}
-
-fn candidate(
-    host: &ManagedObjectReference,
-    name: &str,
-    obstacle: Option<Obstacle>,
-) -> Candidate<ManagedObjectReference> {
-    Candidate { host: host.clone(), name: name.to_owned(), obstacle, members: 0, load: 0, failed_until: None }
 }
 
 /// Why something that the group names can't be used, as a sentence that names the field.
@@ -484,25 +350,18 @@ pub(super) fn snapshot(
     template.snapshot.clone().map(Some).ok_or_else(none)
 }
 
-impl CloudInit {
-    /// What a group's guests are told, if that is all in its spec.
-    pub(super) fn inline(spec: &VmGroupSpec) -> Option<Self> {
-        let Some(cloud_init) = &spec.guest.cloud_init else { return Some(Self::default()) };
-        let inline = |text: Option<&Text>| match text {
-            Some(Text { secret_key_ref: Some(_), .. }) => None,
-            Some(text) => Some(text.inline.clone().map(Hidden::new)),
-            None => Some(None),
-        };
-        Some(Self {
-            user_data: inline(cloud_init.user_data.as_ref())?,
-            metadata: inline(cloud_init.metadata.as_ref())?,
-        })
-    }
-
-    /// Whether guests are told anything.
-    pub(crate) fn is_there(&self) -> bool {
-        self.user_data.is_some() || self.metadata.is_some()
-    }
+/// What a group's guests are told, if that is all in its spec.
+pub(super) fn inline_cloud_init(spec: &VmGroupSpec) -> Option<CloudInit> {
+    let Some(cloud_init) = &spec.guest.cloud_init else { return Some(CloudInit::default()) };
+    let inline = |text: Option<&Text>| match text {
+        Some(Text { secret_key_ref: Some(_), .. }) => None,
+        Some(text) => Some(text.inline.clone().map(Hidden::new)),
+        None => Some(None),
+    };
+    Some(CloudInit {
+        user_data: inline(cloud_init.user_data.as_ref())?,
+        metadata: inline(cloud_init.metadata.as_ref())?,
+    })
 }
 
 /// What a group's guests are told now.
@@ -549,11 +408,11 @@ mod tests {
     #[test]
     fn what_guests_are_told_is_read_for_each_plan_only_where_a_secret_has_it() {
         let both = json!({"cloudInit": {"userData": {"inline": "hush"}, "metadata": {"inline": "{}"}}});
-        let told = CloudInit::inline(&spec(&both)).unwrap();
+        let told = inline_cloud_init(&spec(&both)).unwrap();
         assert_eq!(told.user_data.as_ref().map(Hidden::expose), Some("hush"));
         assert!(!format!("{told:?}").contains("hush"));
-        assert_eq!(CloudInit::inline(&spec(&json!({}))), Some(CloudInit::default()));
+        assert_eq!(inline_cloud_init(&spec(&json!({}))), Some(CloudInit::default()));
         let secret = json!({"cloudInit": {"userData": {"secretKeyRef": {"name": "s", "key": "k"}}}});
-        assert_eq!(CloudInit::inline(&spec(&secret)), None);
+        assert_eq!(inline_cloud_init(&spec(&secret)), None);
     }
 }

@@ -8,15 +8,16 @@ use drover_core::{
     group::Desired,
     news::News,
     reasons::EventReason,
+    recorded::is_kept_of,
     take_over::{Heir, Inheritance, TAKE_OVER_ANNOTATION, inherit},
 };
 use kube::{Api, ResourceExt};
 use serde_json::{Map, Value, json};
 use tracing::info;
 
-use super::{Site, record};
-use crate::controllers::reconcile::Error;
+use super::Site;
 use crate::{
+    controllers::reconcile::Error,
     kube::{events, status},
     telemetry::log::named,
     vcenter::mirror::Mirror,
@@ -32,7 +33,7 @@ pub(super) fn look(group: &VmGroup, desired: &Desired, mirror: &Mirror, cluster:
     let status = group.status.as_ref();
     let was_said = status.is_some_and(|status| status.record.is_none() && status.current_replicas.unwrap_or(0) > 0);
     // A status may be from a backup, too: it proves nothing where only VMs of others are seen.
-    let is_said = earlier.is_empty() && (record::is_kept_of(group) || was_said);
+    let is_said = earlier.is_empty() && (is_kept_of(group) || was_said);
     inherit(Heir {
         uid: &desired.uid,
         taken_over: status.and_then(|status| status.marker_uid.as_deref()),

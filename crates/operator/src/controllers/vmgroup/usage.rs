@@ -25,12 +25,15 @@ use drover_core::{
 use kube::ResourceExt;
 use vim25::ManagedObjectReference;
 
-use super::{BEHIND, Site, act::OperationContext, executor::Executor, source::Found};
-use crate::controllers::Context;
-use crate::vcenter::{
-    Trigger, VCenterHandle,
-    machine::Machine,
-    mirror::{GroupKey, Mirror},
+use super::{BEHIND, Site, source::Found};
+use crate::{
+    controllers::Context,
+    vcenter::{
+        Trigger, VCenterHandle,
+        executor::{Executor, OperationContext},
+        machine::Machine,
+        mirror::{GroupKey, Mirror},
+    },
 };
 
 /// What waits for others to leave room is told when they do, and looks for itself after this long.

@@ -2,7 +2,7 @@
 
 use drover_core::{Action, Subject, names};
 
-use super::act::OperationContext;
+use super::OperationContext;
 use crate::vcenter::{inventory::machine_reference, mirror::Mirror};
 
 /// Which operation it is.

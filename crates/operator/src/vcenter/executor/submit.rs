@@ -23,16 +23,13 @@ use vim25::{
     types::{OptionValue, VirtualMachineCloneSpec, VirtualMachineConfigSpec, VirtualMachineRelocateSpec},
 };
 
-use super::{
-    bar,
-    source::{Base, CloudInit, HostsNow, Source},
-};
 use crate::{
     kube::leadership::Mandate,
     telemetry::traces,
     vcenter::{
         Token, VCenterHandle, marker,
         mirror::{GroupKey, Mirror},
+        source::{Base, CloudInit, HostsNow, Source, is_barred},
     },
 };
 
@@ -65,7 +62,7 @@ pub(crate) struct OperationContext {
 
 impl OperationContext {
     /// Capacity of the disks of a clone, in MiB, if its template is found.
-    pub(super) fn storage_mib(&self) -> Option<u64> {
+    pub(crate) fn storage_mib(&self) -> Option<u64> {
         self.source.as_ref().map(|source| source.make.storage_mib)
     }
 }
@@ -218,7 +215,7 @@ impl OperationContext {
         host: Option<&HostSystemRef>,
     ) -> Result<TaskRef, Refused> {
         // It may have been powered on or moved while this waited for its turn.
-        if bar::is_barred(&self.live.mirror(), source, self.rules.as_deref()) {
+        if is_barred(&self.live.mirror(), source, self.rules.as_deref()) {
             return Err(Refused::Withheld);
         }
         let name = names::member(&self.desired.name, &self.desired.marker_uid, slot);

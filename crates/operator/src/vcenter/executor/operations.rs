@@ -21,12 +21,11 @@ use tokio::time::sleep;
 use tracing::{debug, field::display, info, warn};
 use vim25::{Error, ManagedObject, ManagedObjectReference, refs::HostSystemRef};
 
-use super::Executor;
+use super::{
+    Executor, naming,
+    submit::{OperationContext, Submitted, power_of},
+};
 use crate::{
-    controllers::vmgroup::{
-        act::{OperationContext, Submitted, power_of},
-        operation,
-    },
     loops::Pulse,
     telemetry::{metrics::Outcome, traces::Started},
     vcenter::{
@@ -57,8 +56,8 @@ pub(super) struct Operation {
 impl Operation {
     /// Takes down how it ended, where somebody wants to know.
     fn note_end(&self, result: &str, error: Option<&Error>, mirror: Option<&Mirror>) {
-        let (operation, vmgroup) = (operation::kind(&self.action), self.context.vmgroup());
-        let vm = operation::vm(&self.action, &self.context, mirror);
+        let (operation, vmgroup) = (naming::kind(&self.action), self.context.vmgroup());
+        let vm = naming::vm(&self.action, &self.context, mirror);
         let seconds = self.began.elapsed().as_secs_f64();
         let vcenter = &self.context.live.name;
         debug!(%vmgroup, %vcenter, %operation, vm = vm.as_ref().map(display), result, seconds, "Operation ended");
@@ -121,8 +120,8 @@ impl Executor {
             let lasts = now.saturating_duration_since(op.began);
             if lasts > self.patience && self.budget.pass_over(&op.ticket) {
                 let (vmgroup, vcenter) = (op.context.vmgroup(), &op.context.live.name);
-                let (operation, seconds) = (operation::kind(&op.action), lasts.as_secs());
-                let vm = operation::vm(&op.action, &op.context, None);
+                let (operation, seconds) = (naming::kind(&op.action), lasts.as_secs());
+                let vm = naming::vm(&op.action, &op.context, None);
                 let task = task.value();
                 let vm = vm.as_ref().map(display);
                 warn!(%vmgroup, %vcenter, %operation, vm, %task, seconds, "Operation takes long; others no longer wait");
@@ -165,7 +164,7 @@ impl Executor {
             return None;
         }
         let (vmgroup, vcenter) = (op.context.vmgroup(), op.context.live.name.clone());
-        let (operation, vm) = (operation::kind(&op.action), operation::vm(&op.action, &op.context, Some(mirror)));
+        let (operation, vm) = (naming::kind(&op.action), naming::vm(&op.action, &op.context, Some(mirror)));
         match outcome {
             Ok(Submitted::Task(task)) => {
                 info!(%vmgroup, %vcenter, %operation, vm = vm.as_ref().map(display), task = %task.value(), "Operation started");
@@ -235,8 +234,8 @@ impl Executor {
             Ended::Failed(fault) => {
                 let error = Error::from(fault);
                 let (vmgroup, vcenter) = (op.context.vmgroup(), &op.context.live.name);
-                let operation = operation::kind(&op.action);
-                let vm = operation::vm(&op.action, &op.context, Some(mirror));
+                let operation = naming::kind(&op.action);
+                let vm = naming::vm(&op.action, &op.context, Some(mirror));
                 // It is tried again, and the group says what keeps failing.
                 info!(%vmgroup, %vcenter, %operation, vm = vm.as_ref().map(display), %error, "Operation failed");
                 op.note_end("failed", Some(&error), Some(mirror));

@@ -2,7 +2,9 @@
 //! under way.
 
 mod missing;
+mod naming;
 mod operations;
+mod submit;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -25,10 +27,10 @@ use drover_core::{
 };
 use vim25::ManagedObjectReference;
 
-use super::act::OperationContext;
 use crate::{kube::leadership::Epoch, telemetry::metrics::Meter};
 use operations::Operation;
 pub(crate) use operations::serve_queue;
+pub(crate) use submit::OperationContext;
 
 /// How long an operation keeps its place before others, unless its VCenter says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(30);
