@@ -21,6 +21,9 @@ cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
 # shellcheck disable=SC2086
 (cd sandbox && go vet ${GO_FLAGS-} ./...)
 
+say "rooms"
+cargo xtask rooms
+
 say "generated files"
 generated=$(mktemp -d)
 trap 'rm -rf "$generated"' EXIT

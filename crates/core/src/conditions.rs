@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use crate::{group::Timestamp, reasons::Reason};
+use crate::{Timestamp, reasons::Reason};
 
 /// What the conditions of an object are written by.
 #[derive(Clone, Copy, Debug)]

@@ -5,37 +5,22 @@
 //! operators from making two machines. No tokio, no Kubernetes client, no vSphere client, no clock and no randomness: all of
 //! that comes in as arguments, so that thousands of histories can be played through it in a test.
 
-pub mod backoff;
-pub mod binding;
-pub mod brake;
-pub mod budget;
 pub mod conditions;
-pub mod desired;
-pub mod drift;
-pub mod faults;
+pub mod events;
 pub mod figures;
-pub mod forecast;
-pub mod group;
-pub mod identity;
-pub mod in_flight;
-pub mod inventory;
 pub mod names;
-pub mod news;
-pub mod placement;
-pub mod plan;
-pub mod progress;
 pub mod publication;
 pub mod reasons;
-pub mod record;
-pub mod recorded;
-pub mod roll;
 pub mod shell;
-pub mod take_over;
 pub mod tenancy;
 pub mod throttle;
-pub mod verdict;
-pub mod view;
+pub mod vcenter;
+pub mod vmgroup;
 
-pub use forecast::forecast;
-pub use plan::{Action, Counts, Plan, Subject, plan};
-pub use verdict::{Trouble, Verdict, verdict};
+pub use jiff::Timestamp;
+
+pub use vmgroup::{
+    forecast::forecast,
+    plan::{Action, Counts, Plan, Subject, plan},
+    verdict::{Trouble, Verdict, verdict},
+};

@@ -5,8 +5,6 @@
 
 use std::fmt;
 
-use crate::record::Incarnation;
-
 /// The longest name that vCenter takes.
 pub const LONGEST: usize = 80;
 
@@ -15,6 +13,16 @@ pub(crate) const LONGEST_LABEL: usize = 63;
 
 /// The longest name that an object in Kubernetes has.
 pub(crate) const LONGEST_OBJECT: usize = 253;
+
+/// The how-many-eth batch of clones a VM is from. 0 is that of VMs made before records were kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Incarnation(pub u32);
+
+impl fmt::Display for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
 
 /// A machine's place in its group. Slots are not reused while a machine stands in them, and need not be contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

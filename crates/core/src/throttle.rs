@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{group::Timestamp, news::News, reasons::EventReason};
+use crate::{Timestamp, events::News, reasons::EventReason};
 
 /// What has a limit has it for this long.
 pub const WINDOW: Duration = Duration::from_mins(1);

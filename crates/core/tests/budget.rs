@@ -9,7 +9,7 @@ use std::{
 };
 
 use chance::Chance;
-use drover_core::budget::{Admitted, Budget, Limits};
+use drover_core::vcenter::budget::{Admitted, Budget, Limits};
 
 type Host = u64;
 type Operation = (&'static str, u64);

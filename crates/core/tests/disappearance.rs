@@ -14,17 +14,17 @@ use std::{
 
 use chance::Chance;
 use drover_core::{
-    Action,
-    brake::{Brake, Scope, Toll},
-    group::{
-        DeletionPolicy, Desired, Folder, Hardware, HotAdd, MachineId, Member, Observed, Power, Revision, ScaleIn,
-        Strategy, Timestamp, UpdatePolicy,
-    },
-    identity::{Claim, Made, Sighting},
+    Action, Timestamp,
     names::{self, Slot},
     plan,
-    record::{Incarnation, Record, Stage},
-    roll::Roll,
+    vcenter::brake::{Brake, Scope, Toll},
+    vmgroup::{
+        DeletionPolicy, Desired, Folder, Hardware, HotAdd, MachineId, Member, Observed, Power, Revision, ScaleIn,
+        Strategy, UpdatePolicy,
+        identity::{Claim, Made, Sighting},
+        record::{Incarnation, Record, Stage},
+        roll::Roll,
+    },
 };
 
 const UID: &str = "uid";

@@ -12,15 +12,15 @@ use std::{
 use chance::Chance;
 use drover_api::vcenter::Quota as Declared;
 use drover_core::{
-    Action,
-    group::{
-        Desired, Folder, Hardware, Held, HeldFor, HotAdd, MachineId, Member, Observed, Power, Revision, ScaleIn, Size,
-        Strategy, Timestamp, UpdatePolicy,
-    },
+    Action, Timestamp,
     names::{self, Slot},
     plan,
-    record::{Incarnation, Record, Stage},
     tenancy::quota::{Amount, Quota, Reserved, grant},
+    vmgroup::{
+        Desired, Folder, Hardware, Held, HeldFor, HotAdd, MachineId, Member, Observed, Power, Revision, ScaleIn, Size,
+        Strategy, UpdatePolicy,
+        record::{Incarnation, Record, Stage},
+    },
 };
 
 const GROUPS: usize = 6;
@@ -272,7 +272,7 @@ impl Operator {
         observed.room = Some(room);
         observed.reserved = reserved;
         if is_unsure {
-            observed.room = Some(drover_core::tenancy::Room { clones: 0, replacements: false, growths: 0 });
+            observed.room = Some(drover_core::vmgroup::Room { clones: 0, replacements: false, growths: 0 });
             observed.reserved.clear();
         }
         let plan = plan(&desired, &observed, Timestamp::UNIX_EPOCH);

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use drover_core::{
-    Action, forecast,
-    group::{
-        DeletionPolicy, Desired, Folder, Hardware, HotAdd, MachineId, Member, Observed, Power, Revision, ScaleIn,
-        Strategy, Timestamp, UpdatePolicy,
-    },
+    Action, Timestamp, forecast,
     names::{self, Slot},
     plan,
-    tenancy::Room,
+    vmgroup::{
+        DeletionPolicy, Desired, Folder, Hardware, HotAdd, MachineId, Member, Observed, Power, Revision, Room, ScaleIn,
+        Strategy, UpdatePolicy,
+    },
 };
 
 const SMALL: Hardware = Hardware { cpus: 1, memory_mib: 1024 };

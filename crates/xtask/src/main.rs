@@ -3,6 +3,7 @@
 mod bundle;
 mod codegen;
 mod docs;
+mod rooms;
 
 use std::{
     path::{Path, PathBuf},
@@ -13,10 +14,12 @@ const USAGE: &str = "\
 usage: cargo xtask codegen [--check]
        cargo xtask docs [--check]
        cargo xtask bundle [--check] KUSTOMIZE
+       cargo xtask rooms
 
   codegen  write the vSphere types of crates/vim25 from pyVmomi's type info
   docs     write docs/api.md from the CRDs, and docs/reasons.md from the reasons
   bundle   write the bundle for the Operator Lifecycle Manager from config/, with the kustomize at this path
+  rooms    exit with 1 when folders of a crate depend on each other in circles
   --check  exit with 1 when the committed files differ from what would be written";
 
 fn main() -> ExitCode {
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
         ["docs", "--check"] => docs::check().map_err(Box::from),
         ["bundle", "--check", kustomize] => bundle::check(kustomize).map_err(Box::from),
         ["bundle", kustomize] => bundle::write(kustomize).map_err(Box::from),
+        ["rooms"] => rooms::check().map_err(Box::from),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

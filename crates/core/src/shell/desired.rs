@@ -7,7 +7,7 @@ use drover_api::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 
 use super::{FINALIZER, former_hosts_name, hosts_name, is_ours};
-use crate::{group::Timestamp, reasons::Reason};
+use crate::{Timestamp, reasons::Reason};
 
 const IMAGE: &str = "busybox:latest";
 /// The seed's own words, down to the blank at their end.

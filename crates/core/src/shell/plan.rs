@@ -18,7 +18,7 @@ use super::{
     Desired, FINALIZER, Machines, Seen, Trouble, controller, desired::Deletion, hosts, is_ours, manifest, scaler,
     subset::is_within,
 };
-use crate::group::Timestamp;
+use crate::Timestamp;
 
 /// How long to wait for what is on its way out.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);

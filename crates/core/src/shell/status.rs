@@ -12,7 +12,7 @@ use super::{
     labels,
     trouble::{failing_pods, overdue_pods, refused_pods},
 };
-use crate::{conditions::Conditions, group::Timestamp, news::News, reasons::Reason};
+use crate::{Timestamp, conditions::Conditions, events::News, reasons::Reason};
 
 /// How many shells are listed.
 const LISTED: usize = 50;

@@ -6,36 +6,10 @@ pub mod pattern;
 pub mod quota;
 pub mod rules;
 
-use crate::group::Power;
+use crate::vmgroup::Power;
 
 /// What is said of a vCenter whose reach is not restricted.
 pub const OPEN: &str = "every namespace that may use this vCenter may use all that Drover's user may use there: docs/vcenters.md#tenants says how to restrict that";
-
-/// How much more a group may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// VMs that may be cloned.
-    pub clones: u32,
-    /// Whether a VM may be taken down for a new one.
-    pub replacements: bool,
-    /// VMs that may be given more CPUs or memory.
-    pub growths: u32,
-}
-
-impl Room {
-    /// That of a group whose VMs are kept, and that gets no new ones. What it may not use is no reason to refuse it other hardware.
-    pub const NONE: Self = Self { clones: 0, replacements: false, growths: u32::MAX };
-
-    /// What both leave.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            clones: self.clones.min(other.clones),
-            replacements: self.replacements && other.replacements,
-            growths: self.growths.min(other.growths),
-        }
-    }
-}
 
 /// A VM that clones are to be made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +41,6 @@ pub fn template_obstacle(template: Template) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_refused_for_one_reason_is_refused_for_all() {
-        let full = Room { clones: 3, replacements: true, growths: 0 };
-        assert_eq!(full.and(Room::NONE), Room { clones: 0, replacements: false, growths: 0 });
-        assert_eq!(full.and(Room { clones: 2, replacements: true, growths: 9 }), Room { clones: 2, ..full });
-    }
 
     #[test]
     fn clones_are_made_from_templates_and_from_vms_that_are_powered_off_and_no_groups() {

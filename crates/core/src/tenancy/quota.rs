@@ -7,12 +7,14 @@ use std::collections::BTreeSet;
 
 use drover_api::vcenter::{Quota as Declared, QuotaUse, Use};
 
-use super::Room;
 use crate::{
-    group::{Desired, Hardware, Member, Observed, Size, Timestamp},
+    Timestamp,
     names::Slot,
-    plan::to_be_replaced,
-    record::{Incarnation, Record, Stage},
+    vmgroup::{
+        Desired, Hardware, Member, Observed, Room, Size,
+        plan::to_be_replaced,
+        record::{Incarnation, Record, Stage},
+    },
 };
 
 /// What VMs take up.
@@ -327,10 +329,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        desired::tests::desired,
-        group::{HotAdd, MachineId, Power, Revision},
-    };
+    use crate::vmgroup::{HotAdd, MachineId, Power, Revision, desired::tests::desired};
 
     const SMALL: Hardware = Hardware { cpus: 1, memory_mib: 1024 };
     /// What every VM has of disks.

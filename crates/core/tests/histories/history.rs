@@ -7,11 +7,11 @@ use std::{
 
 use drover_core::{
     Action, Subject,
-    group::{DeletionPolicy, Desired, Hardware, MachineId, Member, Power, Revision, ScaleIn, Strategy, UpdatePolicy},
-    inventory::Marker,
     names::{self, Slot},
-    record::Stage,
-    tenancy::Room,
+    vmgroup::{
+        DeletionPolicy, Desired, Hardware, MachineId, Member, Power, Revision, Room, ScaleIn, Strategy, UpdatePolicy,
+        inventory::Marker, record::Stage,
+    },
 };
 
 use super::{
@@ -496,7 +496,7 @@ impl History<'_> {
         let now = timestamp(self.clock());
         let is_available = |member: &&Member| {
             let Some(machine) = world.machines.get(&member.id) else { return false };
-            let within_grace = |since: &drover_core::group::Timestamp| now.duration_since(*since).as_secs() < grace;
+            let within_grace = |since: &drover_core::Timestamp| now.duration_since(*since).as_secs() < grace;
             let is_asked = machine.off_at.is_some() || member.shutdown_since.as_ref().is_some_and(within_grace);
             machine.power == Power::On
                 && machine.disconnected.is_none()

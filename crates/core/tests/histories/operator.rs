@@ -7,18 +7,19 @@ use std::{
 
 use drover_api::{VmGroup, vmgroup::Readiness};
 use drover_core::{
-    Action, Plan, Subject,
-    brake::Toll,
-    faults::{Failure, NextStep},
-    group::{Desired, FolderId, HotAdd, MachineId, Observed, Power, Timestamp},
-    identity::Made,
-    in_flight::{Failed, InFlight},
-    inventory::{Inventory, Marker},
+    Action, Plan, Subject, Timestamp,
     names::{self, Slot},
     plan,
-    record::{Incarnation, Record},
-    tenancy::Room,
-    view::View,
+    vcenter::brake::Toll,
+    vmgroup::{
+        Desired, FolderId, HotAdd, MachineId, Observed, Power, Room,
+        faults::{Failure, NextStep},
+        identity::Made,
+        in_flight::{Failed, InFlight},
+        inventory::{Inventory, Marker},
+        record::{Incarnation, Record},
+        view::View,
+    },
 };
 use serde_json::json;
 

@@ -4,9 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drover_core::{
-    group::{FolderId, Hardware, HotAdd, MachineId, Power, Timestamp},
-    inventory::{self, Inventory, Marker, Since},
+    Timestamp,
     names::Slot,
+    vmgroup::{
+        FolderId, Hardware, HotAdd, MachineId, Power,
+        inventory::{self, Inventory, Marker, Since},
+    },
 };
 
 /// Virtual seconds.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use drover_api::{VCenter, VCenterSpec, VMInfo, VmGroup, vcenter::SecretReference};
-use drover_core::binding::{self, NoVCenter, Serves};
+use drover_core::vcenter::binding::{self, NoVCenter, Serves};
 use futures::future;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{Api, Client, Resource, ResourceExt};

@@ -8,10 +8,8 @@ use std::{
 
 use drover_api::VmGroup;
 use drover_core::{
-    Action,
-    desired::Invalid,
-    group::{Desired, MachineId},
-    names,
+    Action, names,
+    vmgroup::{Desired, MachineId, desired::Invalid},
 };
 use kube::ResourceExt;
 use serde_json::{Value, json};

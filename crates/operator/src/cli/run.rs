@@ -180,7 +180,8 @@ async fn run_with(
 /// Has it told which leases this replica holds, and has it alone tell what all replicas are told.
 fn watch_leases(metrics: &Metrics, leases: &Leases) {
     let general = leases.claim(&LeaseScope::General);
-    events::tell_for_all_by(general.clone());
+    let claim = general.clone();
+    events::tell_for_all_if(move || claim.holds());
     metrics.at_scrape({
         let leases = leases.clone();
         move |metrics| {

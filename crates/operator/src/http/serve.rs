@@ -11,9 +11,8 @@ mod places;
 
 use std::{
     convert::Infallible,
-    fmt, io,
+    io,
     net::SocketAddr,
-    str::FromStr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -42,7 +41,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
 use crate::{
-    http::flags::Serve,
+    http::flags::{Address, Serve},
     loops::{Loops, Pulse, Running, trial},
     telemetry::metrics::{Format, Metrics},
 };
@@ -60,18 +59,6 @@ const CONNECTIONS: usize = 256;
 /// How long a request may be, and how many headers it may have.
 const REQUEST: usize = 16 << 10;
 const HEADERS: usize = 64;
-
-/// Where to listen, as Go writes it: `:8080` is every address of the machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
-    host: String,
-    port: u16,
-}
-
-/// Text that is no address to listen on.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("write :PORT, HOST:PORT, or 0 for none")]
-pub(crate) struct BadAddress;
 
 /// Why nothing can be served.
 #[derive(Debug, thiserror::Error)]
@@ -299,40 +286,6 @@ impl Offer {
             Self::Health => "there are /healthz and /readyz\n",
             Self::Both => "there are /metrics, /healthz and /readyz\n",
         }
-    }
-}
-
-impl Address {
-    async fn bind(&self) -> io::Result<TcpListener> {
-        if !self.host.is_empty() {
-            return TcpListener::bind((self.host.as_str(), self.port)).await;
-        }
-        match TcpListener::bind(("::", self.port)).await {
-            // There are machines without IPv6.
-            Err(error) if error.kind() != io::ErrorKind::AddrInUse => TcpListener::bind(("0.0.0.0", self.port)).await,
-            outcome => outcome,
-        }
-    }
-}
-
-impl FromStr for Address {
-    type Err = BadAddress;
-
-    fn from_str(text: &str) -> Result<Self, BadAddress> {
-        let (host, port) = text.rsplit_once(':').ok_or(BadAddress)?;
-        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        if bare.is_none() && host.contains(':') {
-            // Whether the last part of an IPv6 address is a port can't be told without the brackets.
-            return Err(BadAddress);
-        }
-        Ok(Self { host: bare.unwrap_or(host).to_owned(), port: port.parse().map_err(|_| BadAddress)? })
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port } = self;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
 }
 

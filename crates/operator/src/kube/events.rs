@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use drover_core::{group::Timestamp, names, news::News, throttle::EventLimits};
+use drover_core::{Timestamp, events::News, names, throttle::EventLimits};
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
     apimachinery::pkg::apis::meta::v1::MicroTime,
@@ -18,7 +18,7 @@ use kube::{
 };
 use tracing::warn;
 
-use crate::kube::{leadership::Claim, refusal::is_namespace_leaving};
+use crate::kube::refusal::is_namespace_leaving;
 
 const MANAGER: &str = "drover";
 
@@ -29,8 +29,8 @@ static LIMITS: LazyLock<Mutex<EventLimits>> = LazyLock::new(Mutex::default);
 static IS_ENDING: OnceLock<Box<LookAhead>> = OnceLock::new();
 type LookAhead = dyn Fn(&str) -> bool + Send + Sync;
 
-/// The claim of the replica that tells of what is told to all of them. A command that a person runs has none.
-static TELLS: OnceLock<Claim> = OnceLock::new();
+/// Whether this replica tells of what is told to all of them. A command that a person runs always does.
+static TELLS: OnceLock<Box<dyn Fn() -> bool + Send + Sync>> = OnceLock::new();
 
 /// Says where to ask whether a namespace is being deleted: nothing can be made in it, and who deletes it needs no events there.
 pub(crate) fn look_ahead(is_ending: impl Fn(&str) -> bool + Send + Sync + 'static) {
@@ -38,14 +38,14 @@ pub(crate) fn look_ahead(is_ending: impl Fn(&str) -> bool + Send + Sync + 'stati
     let _ = IS_ENDING.set(Box::new(is_ending));
 }
 
-/// Says which of several replicas tells of what is told to all of them.
-pub(crate) fn tell_for_all_by(claim: Claim) {
-    let _ = TELLS.set(claim);
+/// Says where to ask whether this is the one of several replicas that tells of what is told to all of them.
+pub(crate) fn tell_for_all_if(is_the_one: impl Fn() -> bool + Send + Sync + 'static) {
+    let _ = TELLS.set(Box::new(is_the_one));
 }
 
 /// Whether this replica tells of what is told to all of them.
 pub(crate) fn are_told_here() -> bool {
-    TELLS.get().is_none_or(Claim::holds)
+    TELLS.get().is_none_or(|is_the_one| is_the_one())
 }
 
 /// Tells what there is to tell of an object, or how much more of that there was in a minute. Nobody waits for it, and what can't be

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt::Debug};
 
-use drover_core::{news::News, reasons::EventReason};
+use drover_core::{events::News, reasons::EventReason};
 use kube::{
     Api, Client, Resource,
     api::{ListParams, ObjectMeta},

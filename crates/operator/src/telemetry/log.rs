@@ -16,7 +16,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use drover_core::{group::Timestamp, throttle::Repeats};
+use drover_core::{Timestamp, throttle::Repeats};
 use kube::ResourceExt;
 use tracing::{
     Event, Level, Subscriber,

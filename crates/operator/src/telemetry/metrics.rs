@@ -15,7 +15,7 @@ use std::{
 };
 
 use drover_api::{VmGroup, vmgroup::Phase};
-use drover_core::{budget::Limits, drift};
+use drover_core::{vcenter::budget::Limits, vmgroup::drift};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{

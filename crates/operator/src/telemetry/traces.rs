@@ -14,7 +14,7 @@ use std::{
 };
 
 use clap::Args;
-use drover_core::group::Timestamp;
+use drover_core::Timestamp;
 use kube::Resource;
 use tokio::{sync::mpsc, task_local};
 use tracing::debug;

@@ -1,6 +1,6 @@
 //! Why a vCenter can't be worked with.
 
-use drover_core::{group::Timestamp, reasons::Reason};
+use drover_core::{Timestamp, reasons::Reason};
 use vim25::{Error, TransportError, faults::InvalidLogin};
 
 use super::{Login, VCenterHandle};

@@ -2,7 +2,7 @@
 
 use std::convert::identity;
 
-use drover_core::group::Timestamp;
+use drover_core::Timestamp;
 use vim25::{
     ManagedObjectReference,
     props::virtual_machine as vm,
@@ -144,7 +144,7 @@ fn count(trees: &[VirtualMachineSnapshotTree]) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use drover_core::group::Power;
+    use drover_core::vmgroup::Power;
     use vim25::{
         Any,
         types::{PropertyChange, VirtualMachineQuestionInfo},

@@ -118,7 +118,7 @@ fn take<O: ManagedObject, T: FromAny>(content: &mut ObjectContent, property: Pro
 
 #[cfg(test)]
 mod tests {
-    use drover_core::group::Timestamp;
+    use drover_core::Timestamp;
     use vim25::{Any, types::DynamicProperty};
 
     use super::*;

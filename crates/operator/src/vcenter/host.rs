@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, convert::identity};
 
-use drover_core::{group::Timestamp, placement::Obstacle};
+use drover_core::{Timestamp, vmgroup::placement::Obstacle};
 use vim25::{
     ManagedObjectReference, Result,
     props::host_system as host,

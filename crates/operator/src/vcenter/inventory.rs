@@ -1,7 +1,7 @@
 //! The mirror as what groups are looked for in.
 
-use drover_core::{
-    group::{FolderId, MachineId},
+use drover_core::vmgroup::{
+    FolderId, MachineId,
     inventory::{self, Inventory},
 };
 use vim25::ManagedObjectReference;

@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
 };
 
-use drover_core::{inventory::Marker, names, tenancy::Template};
+use drover_core::{names, tenancy::Template, vmgroup::inventory::Marker};
 use vim25::{
     ManagedObjectReference, Result, inventory,
     props::{cluster_compute_resource as cluster, managed_entity as entity},
@@ -289,10 +289,7 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use drover_core::{
-        group::{Revision, Timestamp},
-        names::Slot,
-    };
+    use drover_core::{Timestamp, names::Slot, vmgroup::Revision};
 
     use super::*;
     use crate::vcenter::{host::Host, mirror::Folder};

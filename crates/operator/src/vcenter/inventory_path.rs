@@ -215,7 +215,7 @@ impl Mirror {
 
 #[cfg(test)]
 mod tests {
-    use drover_core::group::Timestamp;
+    use drover_core::Timestamp;
     use vim25::refs::{ClusterComputeResourceRef, FolderRef, NetworkRef};
 
     use super::{super::mirror::Folder, *};

@@ -1,13 +1,17 @@
 //! A machine as vCenter tells of it.
 
 use drover_core::{
-    group::{Hardware, HotAdd, Power, Timestamp},
-    inventory::{Marker, Since},
+    Timestamp,
+    vmgroup::{
+        Hardware, HotAdd, Power,
+        inventory::{Marker, Since},
+    },
 };
 use vim25::{
-    ManagedObjectReference, Result,
+    ManagedObjectReference, Property, Result,
     enums::VirtualMachinePowerState,
     props::virtual_machine as vm,
+    refs::{VirtualMachineRef, VirtualMachineSnapshotRef},
     types::{AnyVirtualDevice, ObjectUpdate, PropertySpec, VirtualDisk},
 };
 
@@ -58,9 +62,14 @@ pub(crate) struct Legible {
     is_refused: bool,
 }
 
+/// The snapshot that linked clones of it are made from.
+pub(super) const CURRENT_SNAPSHOT: Property<VirtualMachineRef, VirtualMachineSnapshotRef> =
+    Property::new("snapshot.currentSnapshot");
+
 /// The properties that it is made from.
 pub(super) fn properties() -> PropertySpec {
     let mut all = PropertySpec::of(&[
+        &CURRENT_SNAPSHOT,
         &vm::NAME,
         &vm::PARENT,
         &vm::CONFIG_INSTANCE_UUID,

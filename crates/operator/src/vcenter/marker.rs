@@ -1,7 +1,10 @@
 //! What says that a machine is Drover's: keys in its extraConfig, written when it is cloned. vCenter copies them into every clone and
 //! backup of the machine, so they count only on the one whose instance UUID they name.
 
-use drover_core::{group::Revision, identity::Made, inventory::Marker, names::Slot, record::Incarnation};
+use drover_core::{
+    names::Slot,
+    vmgroup::{Revision, identity::Made, inventory::Marker, record::Incarnation},
+};
 use vim25::{
     Any, Property, Result, keyed,
     props::virtual_machine::CONFIG_EXTRA_CONFIG,

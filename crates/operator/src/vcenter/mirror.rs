@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use drover_core::group::Timestamp;
+use drover_core::Timestamp;
 use vim25::{
     Any, LocalizedMethodFault, ManagedObjectReference, Result,
     enums::TaskInfoState,
@@ -321,6 +321,10 @@ impl Mirror {
         then.groups.extend(machine.marker.as_ref().map(|marker| marker.owner.clone()));
         machine.change_identity(update)?;
         let has_hardware = machine.change_hardware(update)?;
+        let has_other_snapshot = update.take(machine::CURRENT_SNAPSHOT)?.is_some() && known;
+        if has_other_snapshot {
+            self.details.forget(&update.obj);
+        }
         if update.take(vm::CONFIG_CHANGE_VERSION)?.is_some() && known {
             self.details.forget(&update.obj);
             if !has_hardware {
@@ -469,7 +473,10 @@ impl Mirror {
 
 #[cfg(test)]
 mod tests {
-    use drover_core::{group::Revision, inventory::Marker, names::Slot};
+    use drover_core::{
+        names::Slot,
+        vmgroup::{Revision, inventory::Marker},
+    };
     use vim25::types::{PropertyChange, TaskInfo};
 
     use super::*;

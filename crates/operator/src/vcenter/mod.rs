@@ -28,7 +28,7 @@ use std::sync::{
 use std::time::Duration;
 
 use drover_api::VmGroup;
-use drover_core::{group::Timestamp, reasons::Reason};
+use drover_core::{Timestamp, reasons::Reason};
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,

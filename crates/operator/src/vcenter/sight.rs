@@ -8,7 +8,7 @@ mod tests;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use drover_core::{group::Timestamp, reasons::Reason};
+use drover_core::{Timestamp, reasons::Reason};
 use vim25::{WatchId, client::Session};
 
 use super::Away;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use drover_core::{
-    group::Timestamp,
+    Timestamp,
     names::Slot,
-    placement::{Candidate, NoHost, Obstacle, place},
     tenancy::{
         rules::{Kind, Rules},
         template_obstacle,
     },
+    vmgroup::placement::{Candidate, NoHost, Obstacle, place},
 };
 use vim25::{
     ManagedObject, ManagedObjectReference, Secret as Hidden,

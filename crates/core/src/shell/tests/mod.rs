@@ -9,7 +9,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 
 use super::{plan::Object, *};
-use crate::group::Timestamp;
+use crate::Timestamp;
 
 const START: &str = "2026-01-01T00:00:00Z";
 

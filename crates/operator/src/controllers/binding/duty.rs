@@ -1,7 +1,7 @@
 //! Which lease a replica has to hold to work on what.
 
 use drover_api::{VCenter, VmGroup};
-use drover_core::binding;
+use drover_core::vcenter::binding;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, api::ObjectMeta};
 

@@ -10,7 +10,7 @@ use drover_api::{
     VCenter,
     vcenter::{Limits as DeclaredLimits, SecretReference},
 };
-use drover_core::budget::Limits;
+use drover_core::vcenter::budget::Limits;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{

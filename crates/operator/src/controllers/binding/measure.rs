@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use drover_core::{
-    group::{Power, Timestamp},
-    reasons::Reason,
-};
+use drover_core::{Timestamp, reasons::Reason, vmgroup::Power};
 
 use super::VCenters;
 use crate::{

@@ -17,10 +17,9 @@ use std::{
 
 use drover_api::{VCenter, VCenterStatus, VmGroup, vmgroup::Placement};
 use drover_core::{
-    binding::{self, Home, NoVCenter, Recorded},
-    recorded::is_kept_of,
-    take_over::marker_uid,
     tenancy::{keys::Keys, quota::Terms, rules::Rules},
+    vcenter::binding::{self, Home, NoVCenter, Recorded},
+    vmgroup::{recorded::is_kept_of, take_over::marker_uid},
 };
 use futures::future;
 use kube::{Api, Client, ResourceExt};

@@ -12,13 +12,13 @@ use drover_api::{
     vmgroup::Placement,
 };
 use drover_core::{
-    binding::{Candidate, Names, NoVCenter, Serves, Standing},
     tenancy::{
         keys::{KeyPattern, Keys},
         pattern::Pattern,
         quota::{Quota, Terms},
         rules::{Allowed, Kind, Rules},
     },
+    vcenter::binding::{Candidate, Names, NoVCenter, Serves, Standing},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{

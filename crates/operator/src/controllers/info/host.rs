@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drover_api::{HostInfo, HostInfoStatus, Unknown};
-use drover_core::{group::Timestamp, reasons::Reason};
+use drover_core::{Timestamp, reasons::Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::controller::Action as Requeue;
 use vim25::ManagedObjectReference;

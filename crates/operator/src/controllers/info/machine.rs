@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use drover_api::{Unknown, VMInfo, VMInfoStatus};
-use drover_core::{
-    group::{Power, Timestamp},
-    reasons::Reason,
-};
+use drover_core::{Timestamp, reasons::Reason, vmgroup::Power};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::controller::Action as Requeue;
 use vim25::ManagedObjectReference;
@@ -164,7 +161,7 @@ fn power(power: Power) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use drover_core::group::Hardware;
+    use drover_core::vmgroup::Hardware;
 
     use super::*;
     use crate::vcenter::{host, inventory_names::Place, machine::Machine};

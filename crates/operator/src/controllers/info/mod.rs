@@ -20,7 +20,7 @@ use std::{
 use drover_api::{HostInfo, VCenter, VMInfo, VmGroup, vminfo::SCALE_IN_FIRST};
 use drover_core::{
     figures::{Turns, When},
-    take_over::marker_uid,
+    vmgroup::take_over::marker_uid,
 };
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;

@@ -9,11 +9,11 @@ use std::{
 
 use drover_api::{HostInfo, HostInfoSpec, VCenter, VMInfo, VMInfoSpec, VmGroup, vminfo::GROUP_LABEL};
 use drover_core::{
+    events::News,
     names,
-    news::News,
     publication::{HostNames, host_names},
     reasons::Reason,
-    take_over::marker_uid,
+    vmgroup::take_over::marker_uid,
 };
 use k8s_openapi::NamespaceResourceScope;
 use kube::{

@@ -4,10 +4,10 @@ use std::{fmt::Debug, time::Duration};
 
 use drover_api::{Tolerant, VCenter, VmGroup};
 use drover_core::{
+    Timestamp,
     conditions::Conditions,
+    events::News as Told,
     figures::{Figure, News, When},
-    group::Timestamp,
-    news::News as Told,
     reasons::Reason,
 };
 use k8s_openapi::{

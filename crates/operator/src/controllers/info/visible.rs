@@ -69,7 +69,7 @@ impl<'a> Visible<'a> {
 #[cfg(test)]
 mod tests {
     use drover_api::vcenter::Enforce;
-    use drover_core::{group::Timestamp, tenancy::pattern::Pattern};
+    use drover_core::{Timestamp, tenancy::pattern::Pattern};
 
     use super::*;
     use crate::vcenter::{machine::Machine, mirror::Folder};

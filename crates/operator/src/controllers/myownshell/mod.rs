@@ -12,8 +12,8 @@ use std::{sync::Arc, time::Duration};
 
 use drover_api::MyOwnShell;
 use drover_core::{
-    group::Timestamp,
-    news::News,
+    Timestamp,
+    events::News,
     reasons::EventReason,
     shell::{self, Desired, Machines, Plan, Seen, desired::Invalid, plan},
 };

@@ -5,7 +5,7 @@ mod report;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use drover_api::{VCenter, vmgroup::RELEASE_ANNOTATION};
-use drover_core::group::Timestamp;
+use drover_core::Timestamp;
 use kube::{
     Api, ResourceExt,
     runtime::{

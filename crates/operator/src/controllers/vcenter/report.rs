@@ -6,7 +6,7 @@ use drover_api::{
     VCenter, VCenterStatus,
     vcenter::{Enforce, QuotaUse, Reach as NamespaceReach},
 };
-use drover_core::{conditions::Conditions, group::Timestamp, news::News, reasons::Reason, tenancy::OPEN};
+use drover_core::{Timestamp, conditions::Conditions, events::News, reasons::Reason, tenancy::OPEN};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{Api, Client};
 

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use drover_api::{VmGroup, VmGroupSpec, vcenter::Reach, vmgroup::Placement};
 use drover_core::{
-    Trouble,
-    group::{DeletionPolicy, Desired, Timestamp},
-    recorded::is_kept_of,
-    take_over::{Inheritance, marker_uid},
+    Timestamp, Trouble,
     tenancy::{cloud_init, quota::Terms, rules::Rules},
+    vmgroup::{
+        DeletionPolicy, Desired,
+        recorded::is_kept_of,
+        take_over::{Inheritance, marker_uid},
+    },
 };
 use kube::Api;
 use vim25::LookupError;

@@ -8,18 +8,19 @@ use std::{
 
 use drover_api::{VmGroup, vmgroup::RELEASE_ANNOTATION};
 use drover_core::{
-    Action, Plan, Trouble,
-    brake::{Incident, Toll, is_of_outdated},
-    group::{Desired, MachineId, Observed, Timestamp},
-    in_flight::{InFlight, replicas_before},
+    Action, Plan, Timestamp, Trouble,
     names::{self, Slot},
-    placement::NoHost,
     plan,
-    plan::trouble_with_unseen,
-    record::{Incarnation, Record},
-    recorded::Recorded,
-    tenancy::Room,
-    view::View,
+    vcenter::brake::{Incident, Toll, is_of_outdated},
+    vmgroup::{
+        Desired, MachineId, Observed, Room,
+        in_flight::{InFlight, replicas_before},
+        placement::NoHost,
+        plan::trouble_with_unseen,
+        record::{Incarnation, Record},
+        recorded::Recorded,
+        view::View,
+    },
 };
 use kube::ResourceExt;
 use vim25::{ManagedObject, refs::FolderRef};

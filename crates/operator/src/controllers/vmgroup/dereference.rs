@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use drover_api::{VmGroup, vmgroup::Placement};
-use drover_core::{Trouble, group::Desired, names, tenancy::rules::Rules};
+use drover_core::{Trouble, names, tenancy::rules::Rules, vmgroup::Desired};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
 use vim25::{Error, LookupError, ManagedObject, ManagedObjectReference, refs::FolderRef};

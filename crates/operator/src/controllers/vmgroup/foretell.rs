@@ -4,13 +4,15 @@ use std::time::Instant;
 
 use drover_api::VmGroup;
 use drover_core::{
-    group::{Desired, FolderId, Observed, Timestamp},
-    in_flight::observe_anew,
-    plan::{Impact, impact},
-    recorded::is_kept_of,
-    take_over::Inheritance,
-    tenancy::Room,
-    view::View,
+    Timestamp,
+    vmgroup::{
+        Desired, FolderId, Observed, Room,
+        in_flight::observe_anew,
+        plan::{Impact, impact},
+        recorded::is_kept_of,
+        take_over::Inheritance,
+        view::View,
+    },
 };
 use kube::ResourceExt;
 

@@ -1,7 +1,7 @@
 //! The keys of extraConfig that a group sets: whether it may, and which it has had since before that was asked.
 
 use drover_api::VmGroup;
-use drover_core::{news::News, reasons::EventReason, tenancy::keys};
+use drover_core::{events::News, reasons::EventReason, tenancy::keys};
 use kube::{Client, ResourceExt};
 
 use super::was_nowhere;

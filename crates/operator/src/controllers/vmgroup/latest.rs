@@ -8,7 +8,7 @@ use std::{
 };
 
 use drover_api::VmGroup;
-use drover_core::recorded::BEHIND;
+use drover_core::vmgroup::recorded::BEHIND;
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Map, Value};
 

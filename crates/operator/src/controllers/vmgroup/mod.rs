@@ -30,10 +30,9 @@ use std::{sync::Arc, time::Duration};
 
 use drover_api::{VmGroup, VmGroupStatus};
 use drover_core::{
-    Trouble,
-    binding::NoVCenter,
-    group::{DeletionPolicy, Desired, Folder, Timestamp},
-    recorded::is_kept_of,
+    Timestamp, Trouble,
+    vcenter::binding::NoVCenter,
+    vmgroup::{DeletionPolicy, Desired, Folder, recorded::is_kept_of},
 };
 use kube::{Api, ResourceExt, runtime::controller::Action as Requeue};
 use tracing::{info, warn};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drover_core::{Plan, Trouble, group::Observed};
+use drover_core::{Plan, Trouble, vmgroup::Observed};
 
 use super::RESYNC;
 

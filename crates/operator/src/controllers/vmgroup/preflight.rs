@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drover_api::{VmGroup, VmGroupSpec, vcenter::Reach};
-use drover_core::{take_over::marker_uid, tenancy::cloud_init::reach as reach_of};
+use drover_core::{tenancy::cloud_init::reach as reach_of, vmgroup::take_over::marker_uid};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
 

@@ -4,13 +4,9 @@ use std::{collections::BTreeSet, time::Instant};
 
 use drover_api::VmGroup;
 use drover_core::{
-    Action, forecast,
-    group::{Desired, Member, Timestamp},
-    in_flight::observe_anew,
-    plan,
-    take_over::Inheritance,
-    tenancy::{Room, cloud_init},
-    view::View,
+    Action, Timestamp, forecast, plan,
+    tenancy::cloud_init,
+    vmgroup::{Desired, Member, Room, in_flight::observe_anew, take_over::Inheritance, view::View},
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;

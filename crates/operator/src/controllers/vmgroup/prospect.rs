@@ -5,11 +5,9 @@ use std::collections::{BTreeSet, HashSet};
 
 use drover_api::VmGroup;
 use drover_core::{
-    group::{Desired, Folder, Observed, Size, Timestamp},
-    plan,
-    record::Record,
-    take_over::marker_uid,
+    Timestamp, plan,
     tenancy::quota::{Amount, Reserved, grant},
+    vmgroup::{Desired, Folder, Observed, Size, record::Record, take_over::marker_uid},
 };
 
 use super::usage::member;

@@ -164,7 +164,7 @@ impl<'a> Look<'a> {
 #[cfg(test)]
 mod tests {
     use drover_api::vcenter::Enforce;
-    use drover_core::{group::Timestamp, tenancy::pattern::Pattern};
+    use drover_core::{Timestamp, tenancy::pattern::Pattern};
     use serde_json::{Value, json};
 
     use super::*;

@@ -2,15 +2,17 @@
 
 use drover_api::{VmGroup, VmGroupStatus, vmgroup::Phase, vminfo::GROUP_LABEL};
 use drover_core::{
-    Counts, Trouble, Verdict,
+    Counts, Timestamp, Trouble, Verdict,
     conditions::Conditions,
-    desired::Invalid,
-    group::{Desired, Timestamp},
+    events::News,
     names,
-    news::News,
-    plan::Awaited,
     reasons::{EventReason, Reason},
-    verdict::{Judgement, Obstacle},
+    vmgroup::{
+        Desired,
+        desired::Invalid,
+        plan::Awaited,
+        verdict::{Judgement, Obstacle},
+    },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Client};

@@ -8,13 +8,16 @@ use std::{
 
 use drover_api::{VmGroup, VmGroupStatus};
 use drover_core::{
-    Verdict,
-    drift::{Changes, Drift},
-    group::{Desired, Timestamp},
-    news::{Facts, News, Told},
-    progress::Progress,
+    Timestamp, Verdict,
+    events::News,
     reasons::Reason,
     verdict,
+    vmgroup::{
+        Desired,
+        drift::{Changes, Drift},
+        events::{Facts, Told},
+        progress::Progress,
+    },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;

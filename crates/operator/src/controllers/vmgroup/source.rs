@@ -7,7 +7,7 @@ use drover_api::{
     vcenter::Reach,
     vmgroup::{CloneMode, Placement, Text},
 };
-use drover_core::{placement::NoHost, tenancy::cloud_init::secret_obstacle};
+use drover_core::{tenancy::cloud_init::secret_obstacle, vmgroup::placement::NoHost};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use vim25::{
@@ -241,8 +241,12 @@ pub(super) async fn source(
     let details = details::template(live, &places.template).await;
     let details = details.map_err(|error| Unusable::Lookup("template", error.into()))?;
     let backings = networks::backings(live, &places.networks, spec).await?;
-    let mirror = live.mirror();
-    places.source(&mirror, choice, &details, backings, spec)
+    let mut mirror = live.mirror();
+    let source = places.source(&mirror, choice, &details, backings, spec);
+    if let (Err(_), Some(awaiting)) = (&source, awaiting) {
+        mirror.awaited.names(awaiting, words(spec));
+    }
+    source
 }
 
 /// The template that a group names.

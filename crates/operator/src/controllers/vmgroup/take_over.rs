@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 
 use drover_api::VmGroup;
 use drover_core::{
-    group::Desired,
-    news::News,
+    events::News,
     reasons::EventReason,
-    recorded::is_kept_of,
-    take_over::{Heir, Inheritance, TAKE_OVER_ANNOTATION, inherit},
+    vmgroup::{
+        Desired,
+        recorded::is_kept_of,
+        take_over::{Heir, Inheritance, TAKE_OVER_ANNOTATION, inherit},
+    },
 };
 use kube::{Api, ResourceExt};
 use serde_json::{Map, Value, json};
@@ -91,11 +93,9 @@ pub(super) async fn write(
 #[cfg(test)]
 mod tests {
     use drover_core::{
-        group::{Revision, Timestamp},
-        identity::Made,
-        inventory::Marker,
+        Timestamp,
         names::{self, Slot},
-        record::Incarnation,
+        vmgroup::{Revision, identity::Made, inventory::Marker, record::Incarnation},
     };
     use vim25::ManagedObjectReference;
 

@@ -12,14 +12,13 @@ use std::{
 
 use drover_api::{VmGroup, vcenter::QuotaUse};
 use drover_core::{
-    Action, Plan,
-    group::{Desired, Hardware, MachineId, Observed, Size, Timestamp},
+    Action, Plan, Timestamp,
     names::Slot,
-    record::{Incarnation, Record},
-    take_over::marker_uid,
-    tenancy::{
-        Room,
-        quota::{Amount, Quota, Reserved, Terms, grant, unread_sentence},
+    tenancy::quota::{Amount, Quota, Reserved, Terms, grant, unread_sentence},
+    vmgroup::{
+        Desired, Hardware, MachineId, Observed, Room, Size,
+        record::{Incarnation, Record},
+        take_over::marker_uid,
     },
 };
 use kube::ResourceExt;

@@ -2,7 +2,7 @@
 //! says whose it is and until when it is good.
 
 use base64::prelude::{BASE64_STANDARD, Engine};
-use drover_core::group::Timestamp;
+use drover_core::Timestamp;
 
 /// How many there may be. Those of replicas that are gone stay until they are no longer good, or until there are too many.
 const MOST: usize = 32;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use base64::prelude::{BASE64_STANDARD, Engine};
-use drover_core::group::Timestamp;
+use drover_core::Timestamp;
 use kube::{
     Api, Client,
     api::{DynamicObject, ListParams, Patch, PatchParams},

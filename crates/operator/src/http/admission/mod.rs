@@ -14,7 +14,7 @@ use std::{
 };
 
 use drover_api::{VmGroup, VmGroupSpec, bounds};
-use drover_core::tenancy::Room;
+use drover_core::vmgroup::Room;
 use futures::future::BoxFuture;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{

@@ -9,6 +9,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::*;
+use crate::http::flags::BadAddress;
 
 fn told() -> Told {
     Told { metrics: Metrics::new(), ready: Readiness::default(), loops: Loops::default() }

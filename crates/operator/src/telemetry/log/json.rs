@@ -2,7 +2,7 @@
 
 use std::fmt::{Debug, Write as _};
 
-use drover_core::group::Timestamp;
+use drover_core::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use tracing::{

@@ -282,7 +282,7 @@ fn span(span: &Span) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use drover_core::group::Timestamp;
+    use drover_core::Timestamp;
 
     use super::{super::Context, *};
 

@@ -8,10 +8,10 @@ use std::{
 
 use drover_api::VmGroup;
 use drover_core::{
-    brake::{Incident, Missing, Toll},
-    group::{MachineId, Timestamp},
+    Timestamp,
     names::{self, Slot},
-    take_over::marker_uid,
+    vcenter::brake::{Incident, Missing, Toll},
+    vmgroup::{MachineId, take_over::marker_uid},
 };
 use kube::ResourceExt;
 

@@ -14,16 +14,19 @@ use std::{
 };
 
 use drover_core::{
-    Action,
-    backoff::Backoff,
-    brake::{Brake, Incident, Scope},
-    budget::{Budget, Limits},
-    group::Timestamp,
-    in_flight::InFlight,
+    Action, Timestamp,
     names::Slot,
-    placement::{self, Candidate},
-    record::{Incarnation, Record, Stage},
     tenancy::quota::Amount,
+    vcenter::{
+        backoff::Backoff,
+        brake::{Brake, Incident, Scope},
+        budget::{Budget, Limits},
+    },
+    vmgroup::{
+        in_flight::InFlight,
+        placement::{self, Candidate},
+        record::{Incarnation, Record, Stage},
+    },
 };
 use vim25::ManagedObjectReference;
 
@@ -324,7 +327,7 @@ fn take_place(
 
 #[cfg(test)]
 mod tests {
-    use drover_core::group::MachineId;
+    use drover_core::vmgroup::MachineId;
 
     use super::*;
 

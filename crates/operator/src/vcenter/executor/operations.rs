@@ -7,15 +7,19 @@ use std::{
 };
 
 use drover_core::{
-    Action,
-    backoff::Pace,
-    budget::{Admitted, Ticket},
-    faults::{Failure, NextStep, Remedy},
-    group::{Power, Size, Timestamp},
-    in_flight::Failed,
+    Action, Timestamp,
     names::Slot,
-    placement,
-    record::Incarnation,
+    vcenter::{
+        backoff::Pace,
+        budget::{Admitted, Ticket},
+    },
+    vmgroup::{
+        Power, Size,
+        faults::{Failure, NextStep, Remedy},
+        in_flight::Failed,
+        placement,
+        record::Incarnation,
+    },
 };
 use tokio::time::sleep;
 use tracing::{debug, field::display, info, warn};

@@ -5,12 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use drover_core::{
     Action, Subject,
-    group::{Desired, Hardware, MachineId, Power},
-    identity::Made,
-    inventory::Marker,
     names::{self, Slot},
-    record::Incarnation,
     tenancy::rules::Rules,
+    vmgroup::{Desired, Hardware, MachineId, Power, identity::Made, inventory::Marker, record::Incarnation},
 };
 use vim25::{
     Any, Error, ManagedObject, Method, Result,

@@ -1,8 +1,7 @@
 use drover_api::vcenter::Quota as Declared;
 use drover_core::{
-    group::{Folder, Revision},
-    inventory::Marker,
     plan,
+    vmgroup::{Folder, Revision, inventory::Marker},
 };
 use serde_json::{Value, json};
 

@@ -1,0 +1,364 @@
+//! From what a user has written to what it means, once and for all: later code can't meet a group that makes no sense.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use drover_api::{
+    VmGroup, VmGroupSpec, bounds,
+    vmgroup::{
+        DeletionPolicy as DeletionWord, Portion, PowerState, Round, ScaleIn as ScaleInWord, Strategy as StrategyWord,
+    },
+};
+
+use super::{
+    observed::{Hardware, Power, Revision},
+    take_over::marker_uid,
+};
+use crate::names;
+
+/// A group as its user wants it, already found to make sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Desired {
+    /// The group's UID in Kubernetes.
+    pub uid: String,
+    /// The UID that the names, instance UUIDs and markers of its machines follow from: its own, or that of the earlier group whose machines
+    /// it has taken over.
+    pub marker_uid: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// How many machines.
+    pub replicas: u32,
+    /// What can be changed on a machine that is there.
+    pub hardware: Hardware,
+    /// Everything that only a new machine can have, as one value.
+    pub revision: Revision,
+    /// What power state the machines are kept in.
+    pub power: Power,
+    /// How changes are rolled out.
+    pub update: UpdatePolicy,
+    /// Which machines go first when there are too many.
+    pub scale_in: ScaleIn,
+    /// How long a guest has to shut down by itself before it is powered off. Zero: it is powered off at once.
+    pub shutdown_grace: Duration,
+    /// What becomes of the machines, if the group is being deleted.
+    pub deletion: Option<DeletionPolicy>,
+    /// How long a VM that isn't seen is waited for before its slot gets another. `None`: for ever.
+    pub lost_after: Option<Duration>,
+    /// Whether to look on only.
+    pub paused: bool,
+}
+
+/// How changes reach machines that are there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpdatePolicy {
+    /// Which way.
+    pub strategy: Strategy,
+    /// How many machines may be unavailable for an update's sake.
+    pub max_unavailable: u32,
+    /// How many machines there may be beyond those declared, for an update's sake.
+    pub max_surge: u32,
+    /// How long a machine has to be ready before it counts as available.
+    pub min_ready: Duration,
+    /// How long a group may take without getting any further.
+    pub progress_deadline: Duration,
+}
+
+/// Which way changes reach machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// CPUs and memory on the machine itself; anything else by a new machine.
+    InPlaceFirst,
+    /// Everything by a new machine.
+    Replace,
+    /// Not at all, until the user deletes the machine.
+    OnDelete,
+}
+
+/// Which machines go first, after those that the user has marked and those that aren't ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScaleIn {
+    /// The youngest.
+    Newest,
+    /// The oldest.
+    Oldest,
+}
+
+/// What becomes of a deleted group's machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeletionPolicy {
+    /// They are destroyed.
+    Delete,
+    /// They are powered off and stay.
+    PowerOff,
+    /// They stay as they are.
+    Retain,
+}
+
+/// What is wrong with a group. The API server lets none of these in; an older definition, or a write past it, might.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("spec.{field} is {value}: {rule}")]
+pub struct Invalid {
+    /// The field.
+    pub field: &'static str,
+    /// What it says.
+    pub value: String,
+    /// What it may say.
+    pub rule: &'static str,
+}
+
+impl Desired {
+    /// What a group means. One that is being deleted asks for that alone: what makes no sense otherwise is no reason to stay.
+    pub fn of(group: &VmGroup) -> Result<Self, Invalid> {
+        let spec = &group.spec;
+        let metadata = &group.metadata;
+        let reading = Reading { is_deleted: metadata.deletion_timestamp.is_some() };
+        let replicas = reading.within("replicas", spec.replicas, 0..=bounds::REPLICAS, "give 0 to 10000")?;
+        let memory_gib = reading.within("memory", spec.memory, 1..=24560, "give 1 to 24560 GiB")?;
+        let hardware = Hardware {
+            cpus: reading.within("cpu", spec.cpu, 1..=768, "give 1 to 768")?,
+            memory_mib: 1024 * u64::from(memory_gib),
+        };
+        reading.check_hosts(&spec.placement.hosts)?;
+        Ok(Self {
+            uid: metadata.uid.clone().unwrap_or_default(),
+            marker_uid: marker_uid(group),
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+            replicas,
+            hardware,
+            revision: revision(spec),
+            power: match spec.power_state {
+                PowerState::On => Power::On,
+                PowerState::Off => Power::Off,
+                PowerState::Suspended => Power::Suspended,
+            },
+            update: reading.update(spec, replicas)?,
+            scale_in: match spec.scale_in {
+                ScaleInWord::Newest => ScaleIn::Newest,
+                ScaleInWord::Oldest => ScaleIn::Oldest,
+            },
+            shutdown_grace: reading.seconds(
+                "shutdown.graceSeconds",
+                spec.shutdown.grace_seconds,
+                0..=3600,
+                "give 0 to 3600 seconds",
+            )?,
+            deletion: reading.is_deleted.then_some(match spec.deletion_policy {
+                DeletionWord::Delete => DeletionPolicy::Delete,
+                DeletionWord::PowerOff => DeletionPolicy::PowerOff,
+                DeletionWord::Retain => DeletionPolicy::Retain,
+            }),
+            lost_after: Some(reading.seconds(
+                "lostAfterSeconds",
+                spec.lost_after_seconds,
+                0..=2_592_000,
+                "give 0 to 2592000 seconds",
+            )?)
+            .filter(|after| !after.is_zero()),
+            paused: spec.paused,
+        })
+    }
+}
+
+/// A digest of everything that only a new machine can have. CPUs and memory are not in it.
+///
+/// A machine is replaced when this changes, so it must not change with a new version of Drover: fields that are added to the
+/// resource are left out of its JSON while they have their default.
+fn revision(spec: &VmGroupSpec) -> Revision {
+    let made_from = (&spec.template, &spec.placement, &spec.clone, &spec.networks, &spec.guest, &spec.extra_config);
+    // Writing plain data as JSON can't fail.
+    Revision(names::hash(&[&serde_json::to_string(&made_from).unwrap_or_default()]))
+}
+
+/// How numbers are read: beyond their bounds they make no sense, unless the group is being deleted. Then the nearest does.
+#[derive(Clone, Copy)]
+struct Reading {
+    is_deleted: bool,
+}
+
+impl Reading {
+    fn update(self, spec: &VmGroupSpec, replicas: u32) -> Result<UpdatePolicy, Invalid> {
+        let update = &spec.update;
+        let max_unavailable = self.portion("update.maxUnavailable", &update.max_unavailable, replicas, Round::Down)?;
+        let max_surge = self.portion("update.maxSurge", &update.max_surge, replicas, Round::Up)?;
+        let (ready, deadline) = (update.min_ready_seconds, update.progress_deadline_seconds);
+        Ok(UpdatePolicy {
+            strategy: match update.strategy {
+                StrategyWord::InPlaceFirst => Strategy::InPlaceFirst,
+                StrategyWord::Replace => Strategy::Replace,
+                StrategyWord::OnDelete => Strategy::OnDelete,
+            },
+            // A share of few machines may round to none, and then no update could ever begin.
+            max_unavailable: if max_surge == 0 { max_unavailable.max(1) } else { max_unavailable },
+            max_surge,
+            min_ready: self.seconds("update.minReadySeconds", ready, 0..=86400, "give 0 to 86400 seconds")?,
+            progress_deadline: self.seconds(
+                "update.progressDeadlineSeconds",
+                deadline,
+                1..=86400,
+                "give 1 to 86400 seconds",
+            )?,
+        })
+    }
+
+    fn portion(self, field: &'static str, portion: &Portion, whole: u32, round: Round) -> Result<u32, Invalid> {
+        let rule = "give a number from 0 to 10000, or a share such as 25%";
+        let number = portion.of(whole, round).or(self.is_deleted.then_some(0));
+        number.ok_or_else(|| Invalid { field, value: portion.to_string(), rule })
+    }
+
+    fn check_hosts(self, hosts: &[String]) -> Result<(), Invalid> {
+        if hosts.len() <= bounds::HOSTS || self.is_deleted {
+            return Ok(());
+        }
+        let rule = "name at most 64, or the cluster that they are in";
+        Err(Invalid { field: "placement.hosts", value: format!("a list of {}", hosts.len()), rule })
+    }
+
+    fn seconds(
+        self,
+        field: &'static str,
+        value: i32,
+        range: RangeInclusive<i32>,
+        rule: &'static str,
+    ) -> Result<Duration, Invalid> {
+        Ok(Duration::from_secs(self.within(field, value, range, rule)?.into()))
+    }
+
+    /// A number in a range, which begins at 0 or above.
+    fn within(
+        self,
+        field: &'static str,
+        value: i32,
+        range: RangeInclusive<i32>,
+        rule: &'static str,
+    ) -> Result<u32, Invalid> {
+        let nearest = value.clamp(*range.start(), *range.end());
+        if nearest != value && !self.is_deleted {
+            return Err(Invalid { field, value: value.to_string(), rule });
+        }
+        Ok(nearest.unsigned_abs())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn group(spec: &serde_json::Value) -> VmGroup {
+        let mut whole = json!({"cpu": 2, "memory": 1, "replicas": 3, "template": "vm-operator-template"});
+        let fields = spec.as_object().cloned().unwrap_or_default();
+        whole.as_object_mut().unwrap().extend(fields);
+        let mut group = VmGroup::new("sample", serde_json::from_value(whole).unwrap());
+        group.metadata.namespace = Some("ns".to_owned());
+        group
+    }
+
+    pub(crate) fn desired(spec: &serde_json::Value) -> Desired {
+        Desired::of(&group(spec)).unwrap()
+    }
+
+    #[test]
+    fn the_seeds_manifest_means_what_it_always_did() {
+        let desired = desired(&json!({}));
+        assert_eq!((desired.replicas, desired.hardware), (3, Hardware { cpus: 2, memory_mib: 1024 }));
+        assert_eq!((desired.power, desired.deletion, desired.paused), (Power::On, None, false));
+        assert_eq!((desired.update.max_unavailable, desired.update.max_surge), (1, 0));
+    }
+
+    #[test]
+    fn a_revision_changes_with_what_a_machine_is_made_from_and_with_nothing_else() {
+        let first = desired(&json!({})).revision;
+        assert_eq!(first, Revision(7_681_928_551_734_352_288), "a new version of Drover would replace every machine");
+        for same in [
+            json!({"cpu": 4}),
+            json!({"memory": 9}),
+            json!({"replicas": 1}),
+            json!({"paused": true}),
+            json!({"powerState": "Off"}),
+        ] {
+            assert_eq!(desired(&same).revision, first, "{same}");
+        }
+        for other in [
+            json!({"template": "another"}),
+            json!({"networks": ["VM Network"]}),
+            json!({"extraConfig": {"a": "b"}}),
+            json!({"clone": {"mode": "Linked"}}),
+            json!({"placement": {"datastore": "ds"}}),
+            json!({"guest": {"cloudInit": {"userData": {"inline": "x"}}}}),
+        ] {
+            assert_ne!(desired(&other).revision, first, "{other}");
+        }
+    }
+
+    #[test]
+    fn shares_are_of_the_replicas_and_never_forbid_every_update() {
+        let update = |replicas: i32, unavailable: &str, surge: &str| {
+            let update =
+                desired(&json!({"replicas": replicas, "update": {"maxUnavailable": unavailable, "maxSurge": surge}}))
+                    .update;
+            (update.max_unavailable, update.max_surge)
+        };
+        assert_eq!(update(10, "25%", "25%"), (2, 3));
+        assert_eq!(update(3, "10%", "0%"), (1, 0));
+        assert_eq!(update(0, "50%", "50%"), (1, 0));
+    }
+
+    #[test]
+    fn a_group_that_is_being_deleted_says_what_becomes_of_its_machines() {
+        let mut group = group(&json!({"deletionPolicy": "Retain"}));
+        assert_eq!(Desired::of(&group).unwrap().deletion, None);
+        group.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+        assert_eq!(Desired::of(&group).unwrap().deletion, Some(DeletionPolicy::Retain));
+    }
+
+    #[test]
+    fn a_group_that_makes_no_sense_can_be_deleted_as_its_policy_says() {
+        for senseless in [
+            json!({"replicas": -1}),
+            json!({"cpu": 0}),
+            json!({"update": {"maxSurge": "lots"}}),
+            json!({"lostAfterSeconds": -1}),
+            json!({"shutdown": {"graceSeconds": -5}}),
+        ] {
+            let mut spec = senseless.clone();
+            spec["deletionPolicy"] = json!("PowerOff");
+            let mut group = group(&spec);
+            assert!(Desired::of(&group).is_err(), "{senseless}");
+            group.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+            let end = Desired::of(&group).unwrap();
+            assert_eq!((end.name.as_str(), end.deletion), ("sample", Some(DeletionPolicy::PowerOff)), "{senseless}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named_with_its_field_and_rule() {
+        for (spec, said) in [
+            (json!({"replicas": -1}), "spec.replicas is -1: give 0 to 10000"),
+            (json!({"replicas": i32::MAX}), "spec.replicas is 2147483647: give 0 to 10000"),
+            (json!({"cpu": 0}), "spec.cpu is 0: give 1 to 768"),
+            (json!({"memory": 24561}), "spec.memory is 24561: give 1 to 24560 GiB"),
+            (
+                json!({"placement": {"hosts": vec!["esxi"; 65]}}),
+                "spec.placement.hosts is a list of 65: name at most 64, or the cluster that they are in",
+            ),
+            (
+                json!({"update": {"maxSurge": 3_000_000_000_u32}}),
+                "spec.update.maxSurge is 3000000000: give a number from 0 to 10000, or a share such as 25%",
+            ),
+            (
+                json!({"update": {"maxSurge": "lots"}}),
+                "spec.update.maxSurge is lots: give a number from 0 to 10000, or a share such as 25%",
+            ),
+            (json!({"shutdown": {"graceSeconds": -5}}), "spec.shutdown.graceSeconds is -5: give 0 to 3600 seconds"),
+        ] {
+            let mut group = group(&spec);
+            assert_eq!(Desired::of(&group).unwrap_err().to_string(), said);
+            group.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+            assert_eq!(Desired::of(&group).map(|desired| desired.deletion), Ok(Some(DeletionPolicy::Delete)), "{spec}");
+        }
+    }
+}

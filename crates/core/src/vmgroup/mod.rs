@@ -1,0 +1,28 @@
+//! What is decided of groups: what is declared, what is true, what to do next, what is under way, and what is said of it all.
+
+pub mod desired;
+pub mod drift;
+pub mod events;
+pub mod faults;
+pub mod forecast;
+pub mod identity;
+pub mod in_flight;
+pub mod inventory;
+pub mod observed;
+pub mod placement;
+pub mod plan;
+pub mod progress;
+pub mod record;
+pub mod recorded;
+pub mod roll;
+pub mod room;
+pub mod take_over;
+pub mod verdict;
+pub mod view;
+
+pub use desired::{DeletionPolicy, Desired, ScaleIn, Strategy, UpdatePolicy};
+pub use observed::{
+    Folder, FolderId, Hardware, Held, HeldFor, HotAdd, Lookalikes, MachineId, Member, Observed, Power, Refusal,
+    Revision, Size,
+};
+pub use room::Room;

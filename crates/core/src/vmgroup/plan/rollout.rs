@@ -1,0 +1,112 @@
+//! Who goes and who comes: scale-in, scale-out and replacement, within what may be missing and what may be too many.
+
+use std::collections::BTreeSet;
+
+use super::{Action, Draft, census::Census};
+use crate::{names::Slot, vmgroup::Member};
+
+/// The machines that are to go now. Taking down one that stands is paid from the budget; any other costs nobody anything.
+pub(super) fn leaving<'a>(census: &Census<'a>, budget: &mut usize) -> Vec<&'a Member> {
+    let mut surplus = census.seen().saturating_sub(census.ceiling());
+    let mut leaving = Vec::new();
+    for member in census.in_leaving_order() {
+        if surplus == 0 && !census.may_be_replaced(member) {
+            continue;
+        }
+        if census.is_standing(member) {
+            if *budget == 0 {
+                continue;
+            }
+            *budget -= 1;
+        }
+        surplus = surplus.saturating_sub(1);
+        leaving.push(member);
+    }
+    leaving
+}
+
+/// Clones are asked for in batches of this many: more than any vCenter takes at once, so that none is held up, and few enough that a
+/// plan for a great group costs little.
+const BATCH: usize = 1_000;
+
+/// How many of the missing VMs to ask for now. With those that are there the sum is a whole number of batches: so each VM that comes
+/// doesn't have one more asked for, which would be written down by itself.
+fn soon(missing: usize, taken: usize) -> usize {
+    missing.min(2 * BATCH - taken % BATCH)
+}
+
+/// Clones into the lowest free slots. A slot whose clone has just failed keeps its place, and is tried when its time comes.
+pub(super) fn clone_missing(census: &Census<'_>, draft: &mut Draft) {
+    let taken = census.taken().len();
+    let missing = census.ceiling().saturating_sub(taken);
+    let soon = soon(missing, taken);
+    // A VM that was lost is replaced in its own place.
+    let lost: BTreeSet<_> = census.lost_slots().collect();
+    let free: Vec<_> = census.free_slots().filter(|slot| !lost.contains(slot)).take(soon).collect();
+    draft.given_up.extend(lost.iter().skip(missing));
+    let is_reserved = |slot: &Slot| census.observed.reserved.contains(slot);
+    let mut room = census.room_for_clones();
+    let reserved = lost.iter().chain(&free).take(soon).filter(|slot| is_reserved(slot)).count();
+    draft.held_back += missing.saturating_sub(room.saturating_add(reserved));
+    for slot in lost.into_iter().chain(free).take(soon) {
+        if !is_reserved(&slot) {
+            let Some(left) = room.checked_sub(1) else { continue };
+            room = left;
+        }
+        match census.observed.failed.get(&slot) {
+            Some(time) if *time > census.now => draft.wake_at(*time),
+            _ => draft.actions.push(Action::Clone(slot)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        Timestamp,
+        vmgroup::{Desired, Folder, Held, HeldFor, Observed, desired::tests::desired, forecast::forecast, plan::plan},
+    };
+
+    fn clones(desired: &Desired, observed: &Observed, seconds: i64) -> Vec<Slot> {
+        let now = Timestamp::from_second(seconds).unwrap();
+        plan(desired, observed, now).actions.iter().filter_map(Action::cloned_slot).collect()
+    }
+
+    #[test]
+    fn a_plan_asks_for_no_more_clones_than_can_begin_soon_whatever_is_declared() {
+        let two_billion = Desired { replicas: u32::MAX, ..desired(&json!({})) };
+        let empty = Observed { folder: Folder::Empty, ..Observed::default() };
+        assert_eq!(clones(&two_billion, &empty, 0).len(), 2 * BATCH);
+    }
+
+    #[test]
+    fn a_great_group_is_asked_for_batch_by_batch_and_is_whole_in_the_end() {
+        let desired = desired(&json!({"replicas": 10_000}));
+        let all = forecast(&desired, &Observed { folder: Folder::Empty, ..Observed::default() }, Timestamp::UNIX_EPOCH);
+        let slots: Vec<_> = all.iter().filter_map(Action::cloned_slot).collect();
+        assert_eq!(slots, (0..10_000).map(Slot).collect::<Vec<_>>());
+        // Those that begin are followed by others when a whole batch has begun, and not before.
+        let last_with = |begun: u32| {
+            let cloning: BTreeSet<_> = (0..begun).map(Slot).collect();
+            let observed = Observed { folder: Folder::Empty, cloning, ..Observed::default() };
+            clones(&desired, &observed, 0).last().copied()
+        };
+        let (first, second) = (Some(Slot(1999)), Some(Slot(2999)));
+        assert_eq!([0, 1, 640, 999, 1000, 1999].map(last_with), [first, first, first, first, second, second]);
+    }
+
+    #[test]
+    fn a_lost_vm_beyond_the_batch_is_not_given_up_without_another_in_its_place() {
+        let desired = desired(&json!({"replicas": 5000, "lostAfterSeconds": 300}));
+        let held = Held { since: Timestamp::UNIX_EPOCH, why: HeldFor::Missing };
+        let held = (0..5000).map(|slot| (Slot(slot), held.clone())).collect();
+        let observed = Observed { folder: Folder::Occupied, held, ..Observed::default() };
+        let plan = plan(&desired, &observed, Timestamp::from_second(100_000).unwrap());
+        assert_eq!((plan.given_up, plan.actions.len()), (Vec::new(), 2 * BATCH));
+    }
+}
