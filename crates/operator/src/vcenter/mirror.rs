@@ -350,8 +350,10 @@ impl Mirror {
             then.groups.extend(self.awaited.take_of_template(&update.obj));
         }
         let host = machine.facts.host.clone();
-        let is_another =
-            machine.name != name_before || machine.parent != parent_before || machine.facts.v_app != v_app_before;
+        let is_another = has_other_snapshot
+            || machine.name != name_before
+            || machine.parent != parent_before
+            || machine.facts.v_app != v_app_before;
         let names = is_another.then(|| (machine.name.clone(), format!("moref:{}", update.obj.value())));
         drop(machine);
         if let Some((name, moref)) = names {

@@ -151,10 +151,8 @@ pub(crate) fn concern_defaults(live: &VCenterHandle, defaults: &Placement) {
 pub(super) fn look_again(unusable: &Unusable) -> Duration {
     match unusable {
         Unusable::Lookup(_, LookupError::Call(error)) if error.is_passing() => Duration::from_secs(1),
-        // Nothing tells of Secrets, nor of what vCenter refuses.
-        Unusable::Lookup(_, LookupError::Call(_)) | Unusable::Field("guest.cloudInit", _) | Unusable::NotAllowed(_) => {
-            LOOK_AGAIN
-        }
+        // Nothing tells of Secrets, nor of what vCenter refuses; and what was read of a template may be of a moment ago.
+        Unusable::Lookup(_, LookupError::Call(_)) | Unusable::Field(..) | Unusable::NotAllowed(_) => LOOK_AGAIN,
         _ => RESYNC,
     }
 }
