@@ -55,6 +55,44 @@ fn every_test_that_the_threat_model_names_is_there() {
     let (_, model) = page.split_once("## Threat model").expect("it has a threat model");
     let rows = model.lines().filter(|line| line.starts_with("| ")).skip(1);
     let tests = all_below(&repository().join("crates"), "rs");
+    assert!(tests_named_in(rows, &tests) > 20);
+}
+
+#[test]
+fn what_the_map_for_contributors_names_is_there() {
+    let page = pages().into_iter().find(|(path, _)| path.ends_with("architecture.md")).expect("there is a page").1;
+    let linked = page.split("](../").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    let named = page.split('`').skip(1).step_by(2).filter(|word| word.starts_with("crates/") && !word.contains(' '));
+    let paths: BTreeSet<_> = linked.chain(named).collect();
+    assert!(paths.len() > 20, "{paths:?}");
+    for path in paths {
+        assert!(repository().join(path).exists(), "there is no {path}");
+    }
+    // Where a table is of one folder, its first column names what is in it.
+    for (folder, heading) in [
+        ("crates/operator/src/controllers/vmgroup", "| in `controllers/vmgroup/` |"),
+        ("crates/operator/src/vcenter", "| in `vcenter/` |"),
+        ("crates/operator/src", "| folder | does |"),
+        ("crates/core/src/vmgroup", "| in `vmgroup/` |"),
+        ("crates/core/src", "| folder or file | decides |"),
+        ("crates/operator/src/kube/leadership", "| file in `kube/leadership/` |"),
+    ] {
+        let (_, table) = page.split_once(heading).unwrap_or_else(|| panic!("there is no table {heading}"));
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with("| "));
+        let names: Vec<_> =
+            rows.flat_map(|row| row.split('|').nth(1).unwrap_or_default().split('`').skip(1).step_by(2)).collect();
+        assert!(names.len() > 3, "{heading}: {names:?}");
+        for name in names {
+            assert!(repository().join(folder).join(name).exists(), "there is no {folder}/{name}");
+        }
+    }
+    let (_, rules) = page.split_once("| rule | guarded by |").expect("the rules are there");
+    let rows = rules.lines().skip(2).take_while(|line| line.starts_with("| "));
+    assert!(tests_named_in(rows, &all_below(&repository().join("crates"), "rs")) > 9);
+}
+
+/// How many tests the last column of a table names, all of which are there.
+fn tests_named_in<'a>(rows: impl Iterator<Item = &'a str>, tests: &str) -> usize {
     let mut count = 0;
     for row in rows {
         let names = row.rsplit('|').nth(1).expect("a row ends with its tests").split('`').skip(1).step_by(2);
@@ -63,7 +101,7 @@ fn every_test_that_the_threat_model_names_is_there() {
             assert!(tests.contains(&format!("fn {name}()")), "there is no test {name}");
         }
     }
-    assert!(count > 20, "{count}");
+    count
 }
 
 /// What tests type: texts in the end-to-end tests, and lines of the scripts that make targets call.

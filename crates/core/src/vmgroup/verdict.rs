@@ -82,7 +82,7 @@ pub struct Verdict {
     /// What stands in the way, whether a person has to act or not.
     pub obstacle: Option<Obstacle>,
     /// `Ready`, `Reconciling` and `Stalled`.
-    pub conditions: [Judgement; 3],
+    pub conditions: [ConditionUpdate; 3],
 }
 
 /// What stands in the way of a group.
@@ -98,7 +98,7 @@ pub struct Obstacle {
 
 /// One condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judgement {
+pub struct ConditionUpdate {
     /// The condition's type.
     pub kind: &'static str,
     /// Whether it holds.
@@ -137,7 +137,8 @@ pub fn verdict(desired: &Desired, plan: &Plan, trouble: &Trouble) -> Verdict {
         None => (waiting(desired), progress.as_str()),
     };
     let is_paused = desired.paused && desired.deletion.is_none();
-    let judge = |kind, holds, reason, message: &str| Judgement { kind, holds, reason, message: message.to_owned() };
+    let judge =
+        |kind, holds, reason, message: &str| ConditionUpdate { kind, holds, reason, message: message.to_owned() };
     let conditions = [
         judge("Ready", settled, ready, why),
         judge(

@@ -25,9 +25,10 @@ const AT_A_TIME: u32 = 32;
 
 type Benchmark = fn(&mut Promises);
 
-const ALL: [(&str, Benchmark); 11] = [
+const ALL: [(&str, Benchmark); 12] = [
     ("thirty", thirty_machines),
     ("groups", ten_groups),
+    ("three-hundred", three_hundred_groups),
     ("drift", a_hundred_machines),
     ("crowd", more_clones_than_vcenter_lists),
     ("five-hundred", five_hundred_machines),
@@ -75,6 +76,21 @@ fn ten_groups(promises: &mut Promises) {
     let groups: Vec<_> = names.iter().map(|name| (name.as_str(), 3)).collect();
     let made = site.declare(&groups, 4 * CLONE);
     promises.time("10 groups of 3 machines", made.took, CLONE.mul_f64(SURCHARGE));
+}
+
+/// What groups name is found without a call, so many groups cost few calls more than their machines do.
+fn three_hundred_groups(promises: &mut Promises) {
+    let site = Site::new("three-hundred", &[AT_ONCE]);
+    let names: Vec<_> = (0..300).map(|n| format!("web-{n}")).collect();
+    let groups: Vec<_> = names.iter().map(|name| (name.as_str(), 3)).collect();
+    site.vcenter().forget_calls();
+    site.declare(&groups, Duration::from_mins(3)).took.expect("300 groups are made within 3 minutes");
+    site.rest();
+    promises.count("calls for 300 groups of 3 machines", site.vcenter().all_calls(OPERATOR), 1800);
+    promises.time("99 of 100 reconciles of them", site.reconciled_within(0.99), Duration::from_millis(50));
+    let warned = site.warnings();
+    promises.time("their namespace deleted", site.delete_namespace(Duration::from_mins(2)), Duration::from_secs(5));
+    promises.count("warnings meanwhile", site.warnings() - warned, 0);
 }
 
 fn a_hundred_machines(promises: &mut Promises) {

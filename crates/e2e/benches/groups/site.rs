@@ -94,6 +94,50 @@ impl Site {
         Some(began.elapsed())
     }
 
+    /// Within how long so many of all reconciles of groups ended, as Prometheus tells it from the operator's own metrics.
+    pub(crate) fn reconciled_within(&self, part: f64) -> Option<Duration> {
+        let (_, metrics) = self.operator.ask("GET", "/metrics").ok()?;
+        let value = |line: &str| line.rsplit(' ').next()?.parse::<f64>().ok();
+        let bucket = |line: &str| {
+            let rest = line.strip_prefix("drover_reconcile_seconds_bucket{")?;
+            let bound = rest.split_once("le=\"")?.1.split_once('"')?.0;
+            Some((bound.parse::<f64>().unwrap_or(f64::INFINITY), value(line)?)).filter(|_| rest.contains("\"VmGroup\""))
+        };
+        let buckets: Vec<_> = metrics.lines().filter_map(bucket).collect();
+        let wanted = buckets.last()?.1 * part;
+        let at = buckets.iter().position(|(_, count)| *count >= wanted)?;
+        let (from, before) = if at == 0 { (0.0, 0.0) } else { buckets[at - 1] };
+        let (to, count) = buckets[at];
+        let seconds =
+            if to.is_finite() { from + (to - from) * (wanted - before) / (count - before) } else { return None };
+        Some(Duration::from_secs_f64(seconds))
+    }
+
+    /// How many lines of the operator's log are warnings.
+    pub(crate) fn warnings(&self) -> u64 {
+        let count = self.operator.log().lines().filter(|line| line.contains("WARN")).count();
+        u64::try_from(count).unwrap_or(u64::MAX)
+    }
+
+    /// Deletes the namespace with all groups in it, and measures until neither they nor their machines and folders are left.
+    pub(crate) fn delete_namespace(&self, patience: Duration) -> Option<Duration> {
+        let began = Instant::now();
+        let delete = ["delete", "namespace", &self.namespace.name, "--wait=false"];
+        self.sandbox.kubectl().run(&delete).unwrap_or_else(|failure| panic!("{failure}"));
+        let are_left = || self.namespace.list("vmgroups").map_or(true, |groups| !groups.is_empty());
+        while self.vcenter().machine_counts().powered_on > 0 || are_left() {
+            if began.elapsed() > patience {
+                return None;
+            }
+            thread::sleep(GLANCE);
+        }
+        let took = began.elapsed();
+        let left = self.vcenter().govc(&["ls", "/DC0/vm/vm-operator"]).unwrap_or_else(|failure| panic!("{failure}"));
+        let left: Vec<_> = left.lines().filter(|path| path.contains("/bench.")).collect();
+        assert!(left.is_empty(), "{left:?}");
+        Some(took)
+    }
+
     /// Waits until the operator has nothing more to ask of vCenter. One that never rests is waited for no longer than a minute.
     pub(crate) fn rest(&self) {
         let mut before = 0;

@@ -9,7 +9,7 @@ use kube::runtime::controller::Action as Requeue;
 use vim25::ManagedObjectReference;
 
 use super::{
-    report::{self, Judgement, Sight, Whole},
+    report::{self, ConditionUpdate, Sight, Whole},
     visible::Visible,
 };
 use crate::{
@@ -105,9 +105,9 @@ fn figures(host: &Host) -> Vec<Whole> {
     ]
 }
 
-fn health(host: &Host) -> Judgement {
+fn health(host: &Host) -> ConditionUpdate {
     let is = |state: &Option<String>, word: &str| state.as_deref() == Some(word);
-    let unwell = |message: String| Judgement::new(false, Reason::Unhealthy, message);
+    let unwell = |message: String| ConditionUpdate::new(false, Reason::Unhealthy, message);
     match (&host.connection, &host.power) {
         (Some(state), _) if state != "connected" => unwell(format!("vCenter says that it is {state}")),
         (_, Some(power)) if power != "poweredOn" => unwell(format!("its power state is {power}")),
@@ -115,12 +115,14 @@ fn health(host: &Host) -> Judgement {
             unwell("vCenter's overall status of it is red: see its alarms there".to_owned())
         }
         _ if host.in_maintenance == Some(true) => {
-            Judgement::new(true, Reason::InMaintenance, "it is in maintenance mode")
+            ConditionUpdate::new(true, Reason::InMaintenance, "it is in maintenance mode")
         }
-        _ if is(&host.health, "yellow") => {
-            Judgement::new(true, Reason::Warning, "vCenter's overall status of it is yellow: see its alarms there")
-        }
-        _ => Judgement::new(true, Reason::Healthy, ""),
+        _ if is(&host.health, "yellow") => ConditionUpdate::new(
+            true,
+            Reason::Warning,
+            "vCenter's overall status of it is yellow: see its alarms there",
+        ),
+        _ => ConditionUpdate::new(true, Reason::Healthy, ""),
     }
 }
 
@@ -196,7 +198,7 @@ mod tests {
         let judged = |change: &dyn Fn(&mut Host)| {
             let mut host = host();
             change(&mut host);
-            let Judgement { holds, reason, .. } = health(&host);
+            let ConditionUpdate { holds, reason, .. } = health(&host);
             (holds, reason)
         };
         assert_eq!(

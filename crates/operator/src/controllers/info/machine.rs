@@ -10,7 +10,7 @@ use vim25::ManagedObjectReference;
 
 use super::{
     group_of,
-    report::{self, Judgement, Sight, Whole},
+    report::{self, ConditionUpdate, Sight, Whole},
     visible::{EVERYWHERE, Visible},
 };
 use crate::{
@@ -137,17 +137,19 @@ fn figures(mirror: &Mirror, machine: &Machine) -> Vec<Whole> {
     ]
 }
 
-fn health(machine: &Machine) -> Judgement {
+fn health(machine: &Machine) -> ConditionUpdate {
     let facts = &machine.facts;
-    let unwell = |message: String| Judgement::new(false, Reason::Unhealthy, message);
+    let unwell = |message: String| ConditionUpdate::new(false, Reason::Unhealthy, message);
     match (&machine.connection, &facts.question, facts.health.as_deref()) {
         (Some(state), ..) if state != "connected" => unwell(format!("vCenter says that it is {state}")),
         (_, Some(question), _) => unwell(format!("it waits for an answer in vCenter: {question}")),
         (.., Some("red")) => unwell("vCenter's overall status of it is red: see its alarms there".to_owned()),
-        (.., Some("yellow")) => {
-            Judgement::new(true, Reason::Warning, "vCenter's overall status of it is yellow: see its alarms there")
-        }
-        _ => Judgement::new(true, Reason::Healthy, ""),
+        (.., Some("yellow")) => ConditionUpdate::new(
+            true,
+            Reason::Warning,
+            "vCenter's overall status of it is yellow: see its alarms there",
+        ),
+        _ => ConditionUpdate::new(true, Reason::Healthy, ""),
     }
 }
 
@@ -236,11 +238,11 @@ mod tests {
     #[test]
     fn health_names_what_a_machine_waits_for() {
         let mut machine = machine();
-        assert_eq!(health(&machine), Judgement::new(true, Reason::Healthy, ""));
+        assert_eq!(health(&machine), ConditionUpdate::new(true, Reason::Healthy, ""));
         machine.facts.health = Some("red".to_owned());
         machine.facts.question = Some("Was it moved or copied?".to_owned());
         let waits = "it waits for an answer in vCenter: Was it moved or copied?";
-        assert_eq!(health(&machine), Judgement::new(false, Reason::Unhealthy, waits));
+        assert_eq!(health(&machine), ConditionUpdate::new(false, Reason::Unhealthy, waits));
         machine.connection = Some("orphaned".to_owned());
         assert_eq!(health(&machine).message, "vCenter says that it is orphaned");
     }

@@ -35,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Sight<S> {
     /// The one that is meant. Until its figures are read, those that stand there stay.
-    Here { status: S, health: Judgement, figures: Vec<Whole>, are_read: bool },
+    Here { status: S, health: ConditionUpdate, figures: Vec<Whole>, are_read: bool },
     /// There is no such thing, or there are several.
     Unclear { reason: Reason, message: String },
     /// vCenter can't be looked at since then, for this reason.
@@ -51,14 +51,14 @@ pub(super) struct Whole {
 
 /// How a condition stands, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Judgement {
+pub(super) struct ConditionUpdate {
     /// `None`: it isn't known.
     pub holds: Option<bool>,
     pub reason: Reason,
     pub message: String,
 }
 
-impl Judgement {
+impl ConditionUpdate {
     pub(super) fn new(holds: impl Into<Option<bool>>, reason: Reason, message: impl Into<String>) -> Self {
         Self { holds: holds.into(), reason, message: message.into() }
     }
@@ -169,11 +169,11 @@ fn is_published<K: Resource>(info: &K) -> bool {
 }
 
 /// `Ready`, `Reconciling` and `Stalled` of an object: all that it is to do is to find something.
-fn summed_up(found: &Judgement, is_published: bool) -> [Judgement; 3] {
+fn summed_up(found: &ConditionUpdate, is_published: bool) -> [ConditionUpdate; 3] {
     let is_found = found.holds == Some(true);
     let needs_person = found.holds == Some(false) && !is_published;
-    let is = |holds: bool| Judgement::new(holds, found.reason, found.message.clone());
-    let stalled = if needs_person { is(true) } else { Judgement::new(false, Reason::NotStalled, "") };
+    let is = |holds: bool| ConditionUpdate::new(holds, found.reason, found.message.clone());
+    let stalled = if needs_person { is(true) } else { ConditionUpdate::new(false, Reason::NotStalled, "") };
     [is(is_found), is(!is_found && !needs_person), stalled]
 }
 
@@ -185,7 +185,7 @@ struct Draft {
     /// Whether the figures are vCenter's, and not those that stood there.
     are_read: bool,
     /// How it is with being found, for those who have to be told.
-    found: Judgement,
+    found: ConditionUpdate,
 }
 
 impl Draft {
@@ -199,16 +199,16 @@ impl Draft {
         let are_read = matches!(sight, Sight::Here { are_read: true, .. });
         let (mut after, found, health, figures) = match sight {
             Sight::Here { status, health, figures, .. } => {
-                (value(&status), Judgement::new(true, Reason::Found, ""), health, figures)
+                (value(&status), ConditionUpdate::new(true, Reason::Found, ""), health, figures)
             }
             Sight::Unclear { reason, message } => {
-                let unseen = Judgement::new(None, Reason::NotChecked, "");
-                (json!({}), Judgement::new(false, reason, message), unseen, Vec::new())
+                let unseen = ConditionUpdate::new(None, Reason::NotChecked, "");
+                (json!({}), ConditionUpdate::new(false, reason, message), unseen, Vec::new())
             }
             // What was seen last still stands, and is said to be old.
             Sight::Away { why, .. } => {
-                let found = Judgement::new(None, Reason::VCenterUnreachable, format!("as last seen: {why}"));
-                let health = Judgement::new(None, Reason::VCenterUnreachable, "");
+                let found = ConditionUpdate::new(None, Reason::VCenterUnreachable, format!("as last seen: {why}"));
+                let health = ConditionUpdate::new(None, Reason::VCenterUnreachable, "");
                 (if before.is_null() { json!({}) } else { before.clone() }, found, health, Vec::new())
             }
         };
@@ -222,7 +222,8 @@ impl Draft {
         after["observedGeneration"] = json!(generation);
         let known: Vec<Condition> = serde_json::from_value(before["conditions"].clone()).unwrap_or_default();
         let conditions = Conditions { before: &known, generation, now };
-        let condition = |kind, said: &Judgement| conditions.judge(kind, said.holds, said.reason, said.message.clone());
+        let condition =
+            |kind, said: &ConditionUpdate| conditions.judge(kind, said.holds, said.reason, said.message.clone());
         let [ready, reconciling, stalled] = summed_up(&found, is_published);
         after["conditions"] = value(&[
             condition("Ready", &ready),
@@ -292,7 +293,7 @@ mod tests {
     }
 
     fn here(model: &str, free: i64) -> Sight<Value> {
-        let health = Judgement::new(true, Reason::Healthy, "");
+        let health = ConditionUpdate::new(true, Reason::Healthy, "");
         let figures = vec![Whole { figure: "freeCPU", whole: 1000 }];
         let status = json!({"model": model, "freeCPU": free, "moref": "host-1"});
         Sight::Here { status, health, figures, are_read: true }
@@ -300,7 +301,7 @@ mod tests {
 
     /// The same, before its figures are read.
     fn unread(model: &str, moref: &str) -> Sight<Value> {
-        let health = Judgement::new(true, Reason::Healthy, "");
+        let health = ConditionUpdate::new(true, Reason::Healthy, "");
         let figures = vec![Whole { figure: "freeCPU", whole: 1000 }];
         Sight::Here { status: json!({"model": model, "moref": moref}), health, figures, are_read: false }
     }

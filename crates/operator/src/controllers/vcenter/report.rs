@@ -169,14 +169,14 @@ fn summed_up(before: &VCenterStatus, generation: Option<i64>, details: &[Conditi
     ]
 }
 
-type Judgement = (Option<bool>, Reason, String);
+type ConditionUpdate = (Option<bool>, Reason, String);
 
-fn unchecked() -> Judgement {
+fn unchecked() -> ConditionUpdate {
     (None, Reason::NotChecked, String::new())
 }
 
 /// Whether everything that makes or destroys is stopped. It is while vCenter is away, if it was before.
-fn hold(live: &VCenterHandle, before: &VCenterStatus) -> Judgement {
+fn hold(live: &VCenterHandle, before: &VCenterStatus) -> ConditionUpdate {
     if !live.is_in_sight() || !live.executor().is_foreseen() {
         let was =
             before.conditions.iter().find(|condition| condition.type_ == SAFETY_HOLD && condition.status == "True");
@@ -191,7 +191,7 @@ fn hold(live: &VCenterHandle, before: &VCenterStatus) -> Judgement {
     }
 }
 
-fn authorization(live: &VCenterHandle) -> Judgement {
+fn authorization(live: &VCenterHandle) -> ConditionUpdate {
     match live.privileges().missing() {
         None => unchecked(),
         Some([]) => (Some(true), Reason::PrivilegesGranted, String::new()),

@@ -6,27 +6,36 @@ use drover_api::{VmGroup, VmGroupSpec, vcenter::Reach, vmgroup::Placement};
 use drover_core::{
     Timestamp, Trouble,
     tenancy::{cloud_init, quota::Terms, rules::Rules},
+    vcenter::binding::NoVCenter,
     vmgroup::{
         DeletionPolicy, Desired,
         recorded::is_kept_of,
         take_over::{Inheritance, marker_uid},
     },
 };
-use kube::Api;
+use kube::{Api, runtime::controller::Action as Requeue};
 use vim25::LookupError;
 
 use super::{
-    ABANDON, RESYNC,
+    ABANDON, RESYNC, Request, Stop,
     decide::{Next, decide},
     dereference::{LOOK_AGAIN, dereference, find_source, look_again, trouble_of},
     keys::{self, BadKeys},
+    kind::Fate,
     outcome::{Allowed, Outcome, blind, over, stuck},
     record::{self, WriteOutcome},
+    report,
     source::{self, Unusable},
     take_over,
+    validate::Valid,
+    was_nowhere,
 };
 use crate::{
-    controllers::{Context, binding::BoundVCenter, reconcile::Error},
+    controllers::{
+        Context,
+        binding::{Binding, BoundVCenter},
+        reconcile::Error,
+    },
     kube::leadership::Mandate,
     vcenter::VCenterHandle,
 };
@@ -97,8 +106,59 @@ pub(crate) fn foresee(context: &Context, live: &VCenterHandle) -> bool {
     true
 }
 
+/// Brings a group one step on, where it is at home or was until now.
+pub(super) async fn advance(
+    request: &Request<'_>,
+    Valid { desired, fate }: &Valid,
+    binding: &Result<Binding, NoVCenter>,
+) -> Result<Outcome, Stop> {
+    let Request { context, group, groups, mandate } = request;
+    let outcome = match binding {
+        _ if let Fate::Unknown(why) = fate => stuck(unknown_fate(why), LOOK_AGAIN),
+        Ok(Binding::Here(bound) | Binding::Leave(bound)) if *fate == Fate::Ends => {
+            let outcome = advance_at(&Site::new(context, bound, group, mandate), group, desired).await?;
+            // Clones that are on their way are waited for, where they can be seen.
+            if outcome.trouble == Trouble::None { outcome } else { over() }
+        }
+        // Its VCenter may be gone with the kind of that. Nothing is to be done there.
+        _ if *fate == Fate::Ends => over(),
+        Ok(Binding::Here(bound)) => advance_at(&Site::new(context, bound, group, mandate), group, desired).await?,
+        Ok(Binding::Settle(name)) => {
+            let is_done = report::settle(groups, &context.vmgroups.latest, group, Some(name)).await?;
+            return Err(Stop::after_write(is_done));
+        }
+        Ok(Binding::Leave(bound)) => {
+            let leaving = Desired { deletion: Some(DeletionPolicy::Delete), ..desired.clone() };
+            let outcome = advance_at(&Site::new(context, bound, group, mandate), group, &leaving).await?;
+            if outcome.is_over() {
+                bound.live.retain_groups(|uid| uid != desired.uid);
+                let is_done = report::settle(groups, &context.vmgroups.latest, group, None).await?;
+                return Err(Stop::after_write(is_done));
+            }
+            outcome
+        }
+        // It was never at home anywhere, so nothing is left of it.
+        Err(_) if desired.deletion.is_some() && was_nowhere(group) => over(),
+        Err(NoVCenter::NamespaceNotRead(_)) if context.vcenters.is_new() || is_new(group) => blind(),
+        Err(none) => stuck(homeless(none), RESYNC),
+    };
+    context.vcenters.metrics.planned(outcome.outcome());
+    if outcome.observed.is_none() {
+        // Nothing was planned, so nothing that was planned before is to be done.
+        context.vcenters.withdraw(&desired.uid);
+    }
+    if outcome.is_blind {
+        return Err(Stop::Early(Requeue::requeue(outcome.wake)));
+    }
+    if let (Ok(Binding::Here(bound)), None) = (binding, &outcome.observed) {
+        // What of it was missing is so for its vCenter too, until it is shown.
+        bound.live.judge();
+    }
+    Ok(outcome)
+}
+
 /// Plans, and orders what the plan says, once all that it needs is known and all that it begins is written down.
-pub(super) async fn advance(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<Outcome, Error> {
+async fn advance_at(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<Outcome, Error> {
     if !site.live.honours(site.mandate) {
         // Its vCenter was declared a moment ago.
         return Ok(blind());
@@ -195,4 +255,24 @@ fn is_nowhere(unusable: &Unusable) -> bool {
 
 fn unwritten(error: &Error) -> String {
     format!("nothing is cloned, moved or destroyed, because the group's record can't be written first: {error}")
+}
+
+/// Whether a group was made a moment ago.
+fn is_new(group: &VmGroup) -> bool {
+    let made = group.metadata.creation_timestamp.as_ref();
+    made.is_some_and(|made| Timestamp::now().duration_since(made.0).as_secs() < 5)
+}
+
+fn unknown_fate(why: &str) -> Trouble {
+    Trouble::FateUnknown(format!(
+        "nothing is destroyed, because nobody knows whether the kind VmGroup is being deleted: {why}"
+    ))
+}
+
+fn homeless(none: &NoVCenter) -> Trouble {
+    match none {
+        NoVCenter::Unusable(_) | NoVCenter::Unreadable => Trouble::VCenterAway(none.to_string()),
+        NoVCenter::Moved { .. } => Trouble::Invalid(none.to_string()),
+        _ => Trouble::NoVCenter(none.to_string()),
+    }
 }

@@ -7,23 +7,55 @@ use drover_core::{
     events::News,
     names,
     reasons::{EventReason, Reason},
+    vcenter::binding::NoVCenter,
     vmgroup::{
         Desired,
         desired::Invalid,
         plan::Awaited,
-        verdict::{Judgement, Obstacle},
+        verdict::{ConditionUpdate, Obstacle},
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Api, Client};
+use kube::{Api, Client, runtime::controller::Action as Requeue};
 use serde_json::{Value, json};
 
-use super::{Allowed, Latest, Outcome, keys};
+use super::{Allowed, Latest, Outcome, Request, Stop, end::abandon, keys, record, validate::Valid};
 use crate::{
-    controllers::{Context, reconcile::Error},
+    controllers::{Context, binding::Binding, reconcile::Error},
     kube::{events, status},
     telemetry::log::named,
 };
+
+/// Says how a group is: in events, in metrics and in its status, and writes down what was begun for it.
+pub(super) async fn report(
+    request: &Request<'_>,
+    valid: &Valid,
+    binding: &Result<Binding, NoVCenter>,
+    mut outcome: Outcome,
+) -> Result<Requeue, Stop> {
+    let (Request { context, group, groups, mandate }, desired) = (request, &valid.desired);
+    let reported = &context.vmgroups.reported;
+    let said = reported.report(desired, group, &mut outcome, mandate.epoch());
+    events::tell(&context.kube, *group, &said.news);
+    if let Ok(Binding::Here(bound)) = binding {
+        context.vcenters.metrics.drifted(&bound.live.name, &said.drift);
+    }
+    abandon(request, &said, &mut outcome).await?;
+    let status = status(group, desired, &outcome, &said.verdict);
+    if let Some(wait) = reported.wait_to_write(group, &status) {
+        return Ok(Requeue::requeue(wait.min(outcome.wake)));
+    }
+    write(groups, &context.vmgroups.latest, group, status).await?;
+    keys::tell_kept(&context.kube, group);
+    tell_refusal(&context.kube, group, &outcome);
+    if let Ok(Binding::Here(bound) | Binding::Leave(bound)) = binding {
+        let kept = record::keep(groups, &context.vmgroups.latest, group, &bound.live, &desired.uid).await;
+        // That it is refused is said, and nothing is begun meanwhile.
+        let is_said = |error: &Error| error.is_refusal() && outcome.observed.is_none();
+        kept.map(drop).or_else(|error| if is_said(&error) { Ok(()) } else { Err(error) })?;
+    }
+    Ok(Requeue::requeue(outcome.wake))
+}
 
 /// Whether the group names only what its namespace may use.
 const ALLOWED: &str = "Allowed";
@@ -63,8 +95,12 @@ pub(super) fn status(group: &VmGroup, desired: &Desired, outcome: &Outcome, verd
 pub(super) fn invalid(group: &VmGroup, invalid: &Invalid) -> VmGroupStatus {
     let before = group.status.clone().unwrap_or_default();
     let message = invalid.to_string();
-    let judge =
-        |kind, holds, message: &str| Judgement { kind, holds, reason: Reason::Invalid, message: message.to_owned() };
+    let judge = |kind, holds, message: &str| ConditionUpdate {
+        kind,
+        holds,
+        reason: Reason::Invalid,
+        message: message.to_owned(),
+    };
     let judgements =
         [judge("Ready", false, &message), judge("Reconciling", false, ""), judge("Stalled", true, &message)];
     VmGroupStatus {
@@ -179,10 +215,10 @@ fn allowed_of(group: &VmGroup) -> Option<&Condition> {
     group.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == ALLOWED)
 }
 
-fn conditions(group: &VmGroup, judgements: &[Judgement; 3], allowed: &Allowed) -> Vec<Condition> {
+fn conditions(group: &VmGroup, judgements: &[ConditionUpdate; 3], allowed: &Allowed) -> Vec<Condition> {
     let before = group.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let conditions = Conditions { before, generation: group.metadata.generation, now: Timestamp::now() };
-    let judge = |said: &Judgement| conditions.judge(said.kind, said.holds, said.reason, said.message.clone());
+    let judge = |said: &ConditionUpdate| conditions.judge(said.kind, said.holds, said.reason, said.message.clone());
     let allowed = match allowed {
         Allowed::Everything => None,
         Allowed::Unknown => allowed_of(group).cloned(),
