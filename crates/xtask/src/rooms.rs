@@ -66,7 +66,7 @@ fn sources(root: &Path) -> Result<BTreeMap<String, String>, Disorder> {
 fn circles_of(name: &str, sources: &BTreeMap<String, String>) -> Vec<String> {
     let edges = edges(sources);
     let is_folder = |parent: &Module, child: &str| {
-        let prefix: String = parent.iter().map(|part| format!("{part}/")).collect::<String>() + child + "/";
+        let prefix = [parent.as_slice(), &[child.to_owned(), String::new()]].concat().join("/");
         sources.keys().any(|file| file.starts_with(&prefix))
     };
     let mut circles = BTreeMap::new();

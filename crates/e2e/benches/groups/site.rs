@@ -124,12 +124,13 @@ impl Site {
         let began = Instant::now();
         let delete = ["delete", "namespace", &self.namespace.name, "--wait=false"];
         self.sandbox.kubectl().run(&delete).unwrap_or_else(|failure| panic!("{failure}"));
-        let are_left = || self.namespace.list("vmgroups").map_or(true, |groups| !groups.is_empty());
-        while self.vcenter().machine_counts().powered_on > 0 || are_left() {
+        witness(self.vcenter(), patience, |counts| counts.powered_on == 0)?;
+        while self.namespace.list("vg").map_or(true, |groups| !groups.is_empty()) {
             if began.elapsed() > patience {
                 return None;
             }
-            thread::sleep(GLANCE);
+            // A list of many takes a while to make.
+            thread::sleep(10 * GLANCE);
         }
         let took = began.elapsed();
         let left = self.vcenter().govc(&["ls", "/DC0/vm/vm-operator"]).unwrap_or_else(|failure| panic!("{failure}"));

@@ -22,6 +22,9 @@ use crate::kube::refusal::is_namespace_leaving;
 
 const MANAGER: &str = "drover";
 
+/// When an event is written again that an API server did not take.
+const AGAIN: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(9)];
+
 /// One for the whole operator: an object has so many events a minute, whoever tells them.
 static LIMITS: LazyLock<Mutex<EventLimits>> = LazyLock::new(Mutex::default);
 
@@ -89,14 +92,34 @@ async fn write(events: &Api<Event>, regarding: &Regarding, news: &News) {
     if IS_ENDING.get().is_some_and(|is_ending| is_ending(&regarding.namespace)) {
         return;
     }
-    if let Err(error) = events.create(&PostParams::default(), &event(regarding, news)).await
+    let event = event(regarding, news);
+    let mut outcome = events.create(&PostParams::default(), &event).await;
+    for pause in AGAIN {
+        // The object may be gone by the time that anybody would tell of it again.
+        let passes = |error: &kube::Error| match error {
+            kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+            _ => true,
+        };
+        if !outcome.as_ref().is_err_and(passes) {
+            break;
+        }
+        tokio::time::sleep(pause).await;
+        outcome = events.create(&PostParams::default(), &event).await;
+    }
+    if let Err(error) = outcome
         // It is being deleted since a moment ago.
         && !is_namespace_leaving(&error)
+        // It was written, though nobody was told so.
+        && !is_there(&error)
     {
         let Regarding { name, reference, .. } = regarding;
         let object = format!("{}/{name}", reference.namespace.as_deref().unwrap_or_default());
         warn!(kind = reference.kind.as_deref().map(display), %object, reason = news.reason, %error, "Event not written");
     }
+}
+
+fn is_there(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
 }
 
 fn event(regarding: &Regarding, news: &News) -> Event {

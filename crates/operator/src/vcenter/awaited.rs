@@ -5,7 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use vim25::ManagedObject;
 use vim25::{ManagedObjectReference, inventory, refs::VirtualMachineRef};
 
-use super::mirror::{Consequences, GroupKey, Mirror};
+use super::{
+    inventory_path::canonical,
+    mirror::{Consequences, GroupKey, Mirror},
+};
 
 /// A group that waits for something.
 #[derive(Clone, Debug)]
@@ -49,8 +52,13 @@ impl Awaited {
     /// Has a group told when something may be there, or may be used, that it names by one of these words: names, paths or object ids.
     pub(crate) fn names<'a>(&mut self, group: &Awaiting, words: impl Iterator<Item = &'a str>) {
         let last = |word: &'a str| word.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        let names = words.map(last).flat_map(|name| [name.to_owned(), inventory::escape(name)]).collect();
+        let names = words.map(last).flat_map(|name| [canonical(name), inventory::escape(name)]).collect();
         self.names.insert(group.uid.clone(), (group.key.clone(), names));
+    }
+
+    /// Whether any group waits for something that it names.
+    pub(crate) fn is_any(&self) -> bool {
+        !self.names.is_empty()
     }
 
     /// A group waits for nothing that it names.

@@ -37,7 +37,7 @@ pub(crate) struct Details {
     templates: HashMap<ManagedObjectReference, Arc<TemplateDetails>>,
     /// What cards are connected to that are on a network, in the words of its kind.
     networks: HashMap<ManagedObjectReference, AnyVirtualDeviceBackingInfo>,
-    /// What is being read, each with the number of its reading.
+    /// What is or was read, each with the number of its reading.
     reading: HashMap<ManagedObjectReference, u64>,
     readings: u64,
 }
@@ -59,38 +59,42 @@ impl Details {
         self.reading.remove(object);
     }
 
+    /// Begins to read an object. Who reads it beside others has their number: what any of them reads, all may keep.
     fn begin(&mut self, object: &ManagedObjectReference) -> u64 {
         self.readings += 1;
-        self.reading.insert(object.clone(), self.readings);
-        self.readings
+        *self.reading.entry(object.clone()).or_insert(self.readings)
     }
 
-    /// Ends a reading, and says whether what was read still holds.
-    fn end(&mut self, object: &ManagedObjectReference, reading: u64) -> bool {
-        let holds = self.reading.get(object) == Some(&reading);
-        if holds {
-            self.reading.remove(object);
-        }
-        holds
+    /// Whether what a reading has read still holds. What is kept of it is forgotten when it doesn't any more.
+    fn holds(&self, object: &ManagedObjectReference, reading: u64) -> bool {
+        self.reading.get(object) == Some(&reading)
+    }
+
+    /// vCenter was away, and may be as it was at another time.
+    pub(crate) fn forget_all(&mut self) {
+        *self = Self { readings: self.readings, ..Self::default() };
     }
 }
 
-/// What clones need to know of what they are made from.
-pub(crate) async fn template(live: &VCenterHandle, template: &VirtualMachineRef) -> Result<Arc<TemplateDetails>> {
+/// What clones need to know of what they are made from. `None`: it is still being made.
+pub(crate) async fn template(
+    live: &VCenterHandle,
+    template: &VirtualMachineRef,
+) -> Result<Option<Arc<TemplateDetails>>> {
     let object = template.reference();
     let reading = {
         let details = &mut live.mirror().details;
         if let Some(known) = details.template(template) {
-            return Ok(known);
+            return Ok(Some(known));
         }
         details.begin(object)
     };
     let read = read_template(&live.client, template).await;
     let details = &mut live.mirror().details;
-    let holds = details.end(object, reading);
-    let read = Arc::new(read?);
-    if holds {
-        details.templates.insert(object.clone(), Arc::clone(&read));
+    let holds = details.holds(object, reading);
+    let read = read?.map(Arc::new);
+    if let Some(read) = read.clone().filter(|_| holds) {
+        details.templates.insert(object.clone(), read);
     }
     Ok(read)
 }
@@ -107,7 +111,7 @@ pub(crate) async fn network(live: &VCenterHandle, network: &NetworkRef) -> Resul
     };
     let read = read_network(&live.client, network).await;
     let details = &mut live.mirror().details;
-    let holds = details.end(object, reading);
+    let holds = details.holds(object, reading);
     let read = read?;
     if let Some(backing) = read.clone().filter(|_| holds) {
         details.networks.insert(object.clone(), backing);
@@ -115,7 +119,7 @@ pub(crate) async fn network(live: &VCenterHandle, network: &NetworkRef) -> Resul
     Ok(read)
 }
 
-async fn read_template(client: &Client, template: &VirtualMachineRef) -> Result<TemplateDetails> {
+async fn read_template(client: &Client, template: &VirtualMachineRef) -> Result<Option<TemplateDetails>> {
     let (cores, devices) = (vm::CONFIG_HARDWARE_NUM_CORES_PER_SOCKET, vm::CONFIG_HARDWARE_DEVICE);
     let object = ObjectSpec { obj: template.reference().clone(), ..ObjectSpec::default() };
     let spec = PropertyFilterSpec {
@@ -124,15 +128,16 @@ async fn read_template(client: &Client, template: &VirtualMachineRef) -> Result<
         report_missing_objects_in_results: None,
     };
     let mut found = client.retrieve(vec![spec]).await?.pop().unwrap_or_default();
-    let mut cards = found.take(devices)?.unwrap_or_default();
+    // vCenter shows a VM before it has a configuration.
+    let (Some(mut cards), Some(cores)) = (found.take(devices)?, found.take(cores)?) else { return Ok(None) };
     let storage_mib = disks_mib(&cards);
     cards.retain(|device| device.downcast_ref::<VirtualEthernetCard>().is_some());
-    Ok(TemplateDetails {
-        cores_per_socket: found.take(cores)?.and_then(|cores| u32::try_from(cores).ok()).unwrap_or(0),
+    Ok(Some(TemplateDetails {
+        cores_per_socket: u32::try_from(cores).unwrap_or(0),
         storage_mib,
         snapshot: found.take(vm::SNAPSHOT)?.and_then(|snapshots| snapshots.current_snapshot),
         cards,
-    })
+    }))
 }
 
 async fn read_network(client: &Client, network: &NetworkRef) -> Result<Option<AnyVirtualDeviceBackingInfo>> {
@@ -189,9 +194,12 @@ mod tests {
     fn what_was_read_before_a_change_is_not_kept_after_it() {
         let mut details = Details::default();
         let vm = ManagedObjectReference::new("VirtualMachine", "vm-1");
-        let first = details.begin(&vm);
+        let (first, beside) = (details.begin(&vm), details.begin(&vm));
+        assert!(details.holds(&vm, first) && details.holds(&vm, beside), "they read the same");
         details.forget(&vm);
-        let second = details.begin(&vm);
-        assert!(!details.end(&vm, first) && details.end(&vm, second) && !details.end(&vm, second));
+        let later = details.begin(&vm);
+        assert!(!details.holds(&vm, first) && !details.holds(&vm, beside) && details.holds(&vm, later));
+        details.forget_all();
+        assert!(!details.holds(&vm, later) && details.begin(&vm) != later);
     }
 }

@@ -8,6 +8,11 @@ use vim25::{
 
 use super::{machine::Machine, mirror::Mirror};
 
+/// A path as vCenter shows it: people write what is escaped in either case.
+pub(super) fn canonical(path: &str) -> String {
+    path.replace("%2F", "%2f").replace("%5C", "%5c")
+}
+
 /// An object with its name, and what it is in.
 type Entry<'a> = (&'a ManagedObjectReference, &'a str, Option<ManagedObjectReference>);
 
@@ -20,8 +25,10 @@ impl Mirror {
         word: &str,
     ) -> Result<T, LookupError> {
         let mut found: Vec<(T, String)> = self.objects_called(datacenter, word);
-        if found.len() > 1 {
-            let mut paths: Vec<_> = found.into_iter().map(|(_, path)| path).collect();
+        // One that may be in the datacenter, too, keeps another from being the only one.
+        let misplaced = if found.is_empty() { Vec::new() } else { self.misplaced_called::<T>(word) };
+        if found.len() + misplaced.len() > 1 {
+            let mut paths: Vec<_> = found.into_iter().map(|(_, path)| path).chain(misplaced).collect();
             paths.sort();
             return Err(LookupError::Ambiguous { kind: T::TYPE, name: word.to_owned(), paths });
         }
@@ -37,6 +44,22 @@ impl Mirror {
             Some(other) => LookupError::WrongKind { kind: T::TYPE, path, found: other.type_name().to_owned() },
             None => LookupError::NotFound { kind: T::TYPE, name: path, below: None },
         })
+    }
+
+    /// The paths of those of a type and name of which isn't told which datacenter they are in, because something above them is hidden or
+    /// was not told of yet. Folders may well be in none.
+    fn misplaced_called<T: ManagedObject>(&self, word: &str) -> Vec<String> {
+        if word.contains('/') || matches!(T::TYPE, "Folder" | "Datacenter") {
+            return Vec::new();
+        }
+        let all = self.everything_called(word, &inventory::escape(word));
+        let all = all.filter(|(object, ..)| T::try_from((*object).clone()).is_ok());
+        let is_misplaced = |parent: Option<&ManagedObjectReference>| {
+            !self.ancestors(parent).any(|(above, _)| above.is_a(DatacenterRef::TYPE))
+        };
+        all.filter(|(.., parent)| is_misplaced(parent.as_ref()))
+            .map(|(_, name, parent)| self.path(name, parent.as_ref()))
+            .collect()
     }
 
     /// The only datacenter that there is.
@@ -200,9 +223,10 @@ impl Mirror {
     }
 
     fn full_path(&self, datacenter: Option<&DatacenterRef>, path: &str) -> String {
-        let path = path.trim_end_matches('/');
-        if path.starts_with('/') {
-            return path.to_owned();
+        let is_whole = path.starts_with('/');
+        let path = canonical(path.trim_matches('/'));
+        if is_whole {
+            return format!("/{path}");
         }
         let above = datacenter.and_then(|datacenter| self.path_of(datacenter.reference())).unwrap_or_default();
         format!("{above}/{path}")
@@ -278,6 +302,37 @@ mod tests {
         ] {
             assert_eq!(called(word), paths, "{word}");
         }
+    }
+
+    #[test]
+    fn what_a_word_means_is_said_or_why_it_means_nothing() {
+        let mut mirror = mirror();
+        let (first, second) = (DatacenterRef::new("dc-1"), DatacenterRef::new("dc-2"));
+        let found = |mirror: &Mirror, datacenter: &DatacenterRef, word: &str| {
+            let found = mirror.find::<VirtualMachineRef>(Some(datacenter), word);
+            found.map(|vm| vm.reference().value().to_owned()).map_err(|error| error.to_string())
+        };
+        assert_eq!(found(&mirror, &second, "web"), Ok("vm-2".to_owned()));
+        for path in ["/DC0/vm/a%2fb/web", "//DC0/vm/a%2Fb/web/", "vm/a%2Fb/web"] {
+            assert_eq!(found(&mirror, &first, path), Ok("vm-3".to_owned()), "{path}");
+        }
+        for (word, why) in [
+            ("db", "there is no VirtualMachine \"db\" in /DC0"),
+            ("vm/db", "there is no VirtualMachine \"/DC0/vm/db\""),
+            ("vm", "there is no VirtualMachine \"vm\" in /DC0"),
+            ("/DC0/vm", "/DC0/vm is a Folder, not a VirtualMachine"),
+            ("web", "2 of type VirtualMachine fit \"web\": name one by its path: /DC0/vm/a%2fb/web, /DC0/vm/web"),
+        ] {
+            assert_eq!(found(&mirror, &first, word), Err(why.to_owned()), "{word}");
+        }
+        let several = mirror.only_datacenter().unwrap_err().to_string();
+        assert_eq!(several, "2 of type Datacenter fit \"*\": name one by its path: /DC0, /DC1");
+        // Of one whose folder is hidden, or is told of later, nobody knows where it is.
+        let mut lost = Machine::new(Timestamp::UNIX_EPOCH);
+        (lost.name, lost.parent) = ("web".to_owned(), Some(reference("Folder", "hidden")));
+        mirror.machines.insert(reference("VirtualMachine", "vm-9"), lost);
+        assert!(found(&mirror, &second, "web").unwrap_err().ends_with("name one by its path: /DC1/vm/web, /web"));
+        assert_eq!(found(&mirror, &second, "vm/web"), Ok("vm-2".to_owned()));
     }
 
     fn paths<T: ManagedObject>(mirror: &Mirror, datacenter: Option<&DatacenterRef>, word: &str) -> String {

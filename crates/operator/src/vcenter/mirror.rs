@@ -157,7 +157,9 @@ impl Mirror {
             self.tell_awaiting(Change::Itself, [&host.name, ""], then);
         }
         if let Some(place) = self.places.remove(object) {
-            self.tell_awaiting(Change::Itself, [&place.name, ""], then);
+            // Who leaves open in which datacenter waits until there is one only.
+            let change = if object.type_name() == "Datacenter" { Change::Path } else { Change::Itself };
+            self.tell_awaiting(change, [&place.name, ""], then);
         }
         then.groups.extend(self.awaited.take_of_template(object));
         if let Some(machine) = self.machines.remove(object) {
@@ -307,6 +309,7 @@ impl Mirror {
         let (host_before, v_app_before) = (machine.facts.host.clone(), machine.facts.v_app.clone());
         let template_before = machine.as_template();
         let (name_before, parent_before) = (machine.name.clone(), machine.parent.clone());
+        let was_made = machine.instance.is_some();
         if let Some(name) = update.take(vm::NAME)? {
             machine.name = name.unwrap_or_default();
         }
@@ -350,7 +353,10 @@ impl Mirror {
             then.groups.extend(self.awaited.take_of_template(&update.obj));
         }
         let host = machine.facts.host.clone();
-        let is_another = has_other_snapshot
+        // Before it has a configuration, nothing can be made from it.
+        let is_made = machine.instance.is_some() && !was_made;
+        let is_another = is_made
+            || has_other_snapshot
             || machine.name != name_before
             || machine.parent != parent_before
             || machine.facts.v_app != v_app_before;
@@ -384,6 +390,16 @@ impl Mirror {
         Ok(())
     }
 
+    /// Whether anything is told to be in an object.
+    fn is_used(&self, object: &ManagedObjectReference) -> bool {
+        let is_it = |parent: Option<&ManagedObjectReference>| parent == Some(object);
+        self.folders.inside(object).next().is_some()
+            || self.machines.inside(object).next().is_some()
+            || self.places.values().any(|place| is_it(place.parent.as_ref()))
+            || self.hosts.values().any(|host| is_it(host.parent.as_ref()))
+            || self.machines.values().any(|machine| is_it(machine.facts.v_app.as_ref()))
+    }
+
     fn change_place(
         &mut self,
         update: &mut ObjectUpdate,
@@ -395,11 +411,15 @@ impl Mirror {
         place.change(update)?;
         if *place != before {
             concerned.everybody = true;
-            // Who leaves open where VMs go waits for a datacenter of any name.
-            let is_alone = before.name.is_empty() && update.obj.type_name() != "Datacenter";
-            let change = if is_alone { Change::Itself } else { Change::Path };
             let name = place.name.clone();
-            self.tell_awaiting(change, [&before.name, &name], then);
+            self.details.forget(&update.obj);
+            if self.awaited.is_any() {
+                // Who leaves open where VMs go waits for a datacenter of any name. What is in a place may be told of before it.
+                let is_alone =
+                    before.name.is_empty() && update.obj.type_name() != "Datacenter" && !self.is_used(&update.obj);
+                let change = if is_alone { Change::Itself } else { Change::Path };
+                self.tell_awaiting(change, [&before.name, &name], then);
+            }
         }
         Ok(())
     }
@@ -422,7 +442,7 @@ impl Mirror {
         drop(folder);
         then.groups.extend(self.awaited.of_folder(&name));
         if is_another {
-            let change = if name_before.is_empty() { Change::Itself } else { Change::Path };
+            let change = if name_before.is_empty() && !is_used { Change::Itself } else { Change::Path };
             self.tell_awaiting(change, [&name_before, &name], then);
         }
         if is_moved && !self.destroyed.is_empty() {
@@ -482,6 +502,7 @@ mod tests {
     use vim25::types::{PropertyChange, TaskInfo};
 
     use super::*;
+    use crate::vcenter::awaited::Awaiting;
 
     fn reference(kind: &str, id: &str) -> ManagedObjectReference {
         ManagedObjectReference::new(kind, id)
@@ -546,6 +567,41 @@ mod tests {
         assert!(!told(&mut mirror, "f-9", "new"), "nobody is in it");
         assert!(told(&mut mirror, "f-1", "renamed"), "the path of a VM is another");
         assert!(told(&mut mirror, "root", "told late"), "so it is where a folder is told of after what is in it");
+    }
+
+    #[test]
+    fn who_waits_for_a_name_is_told_of_what_has_it_however_it_is_told() {
+        let mut mirror = mirror();
+        let group = Awaiting { key: ("ns".to_owned(), "waits".to_owned()), uid: "waits".to_owned() };
+        mirror.awaited.names(&group, ["golden", "images"].into_iter());
+        let told = |mirror: &mut Mirror, kind: &str, id: &str, changes: &[(&str, Any)]| {
+            let change = |(name, val): &(&str, Any)| PropertyChange {
+                name: (*name).to_owned(),
+                val: Some(val.clone()),
+                ..PropertyChange::default()
+            };
+            let change_set = changes.iter().map(change).collect();
+            let update = ObjectUpdate { obj: reference(kind, id), change_set, ..ObjectUpdate::default() };
+            let mut then = Consequences::default();
+            mirror.change(update, Timestamp::UNIX_EPOCH, &mut then).unwrap();
+            then.groups.iter().any(|(_, name)| name == "waits")
+        };
+        let text = |text: &str| Any::String(text.to_owned());
+        let folder = |id: &str| Any::Reference(reference("Folder", id));
+        let vm = "VirtualMachine";
+        assert!(!told(&mut mirror, vm, "vm-7", &[("name", text("silver")), ("parent", folder("late"))]));
+        assert!(told(&mut mirror, vm, "vm-8", &[("name", text("golden")), ("parent", folder("late"))]));
+        assert!(told(&mut mirror, vm, "vm-8", &[("config.instanceUuid", text("uuid"))]), "it can be cloned now");
+        assert!(!told(&mut mirror, vm, "vm-8", &[("guest.ipAddress", text("10.0.0.1"))]));
+        assert!(told(&mut mirror, "Folder", "late", &[("name", text("x")), ("parent", folder("f-0"))]), "its folder");
+        assert!(!told(&mut mirror, "Folder", "new", &[("name", text("y")), ("parent", folder("f-0"))]), "it is empty");
+        assert!(told(&mut mirror, "Folder", "new", &[("name", text("images"))]));
+        assert!(told(&mut mirror, "Datacenter", "dc", &[("name", text("DC9"))]), "any may be the only one");
+        let mut then = Consequences::default();
+        mirror.remove(&reference("Datacenter", "dc"), Timestamp::UNIX_EPOCH, &mut then);
+        assert_eq!(then.groups.len(), 1);
+        mirror.awaited.found("waits");
+        assert!(!told(&mut mirror, vm, "vm-8", &[("name", text("images"))]));
     }
 
     #[test]

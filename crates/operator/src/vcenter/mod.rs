@@ -384,6 +384,7 @@ impl VCenterHandle {
             return self.obstruct(obstacle(&Error::OtherInstance { endpoint, expected, found: is }));
         }
         self.executor().start_over(Timestamp::now());
+        self.mirror().details.forget_all();
         self.privileges().doubt();
         self.track_unknown_clones();
         if self.sight().trust(session) {

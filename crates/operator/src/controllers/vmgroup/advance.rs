@@ -19,7 +19,7 @@ use vim25::LookupError;
 use super::{
     ABANDON, RESYNC, Request, Stop,
     decide::{Next, decide},
-    dereference::{LOOK_AGAIN, dereference, find_source, look_again, trouble_of},
+    dereference::{LOOK_AGAIN, concern_clones, dereference, find_source, look_again, trouble_of},
     keys::{self, BadKeys},
     kind::Fate,
     outcome::{Allowed, Outcome, blind, over, stuck},
@@ -210,9 +210,9 @@ async fn advance_at(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Resu
         }
         Err(unusable @ Unusable::NotAllowed(_)) => {
             let allowed = Allowed::Judged(Err(unusable.to_string()));
-            return Ok(Outcome { allowed, ..stuck(trouble_of(&unusable), look_again(&unusable)) });
+            return Ok(Outcome { allowed, ..stuck(trouble_of(&unusable), look_again(site, group, &unusable)) });
         }
-        Err(unusable) => return Ok(stuck(trouble_of(&unusable), look_again(&unusable))),
+        Err(unusable) => return Ok(stuck(trouble_of(&unusable), look_again(site, group, &unusable))),
     };
     let mut sought = None;
     loop {
@@ -231,12 +231,15 @@ async fn advance_at(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Resu
             Next::Stuck(trouble) => return Ok(stuck(trouble, RESYNC)),
             Next::Ordered(mut outcome) => {
                 outcome.instance = instance;
+                if sought.is_some() || outcome.plan.actions.iter().any(|action| action.cloned_slot().is_some()) {
+                    concern_clones(site, desired, &found);
+                }
                 if let Some(Err(unusable)) = sought {
                     outcome.trouble = trouble_of(&unusable);
                     if let (Unusable::NotAllowed(why), Reach::Restricted) = (&unusable, site.reach()) {
                         outcome.allowed = Allowed::Judged(Err(why.clone()));
                     }
-                    outcome.wake = outcome.wake.min(look_again(&unusable));
+                    outcome.wake = outcome.wake.min(look_again(site, group, &unusable));
                 }
                 site.live.turn_queue();
                 return Ok(*outcome);

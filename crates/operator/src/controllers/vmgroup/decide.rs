@@ -129,7 +129,7 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
     }
     let waits = [lag, look_for_room].map(|wait| wait.map(|wait| now + wait));
     let wake = [plan.wake, in_flight.wake(now)].into_iter().chain(waits).flatten().min();
-    let waits_for_names = no_host.is_some() || plan.held_back > 0 && found.is_refused();
+    let waits_for_names = no_host.is_some() || plan.held_back > 0 && (found.is_refused() || bar.is_some());
     let unseen = trouble_with_unseen(desired, &observed, now);
     // What nothing waits for stands in nobody's way.
     let bar = bar.filter(|_| plan.held_back > 0);

@@ -22,6 +22,8 @@ use crate::vcenter::{
 
 /// When something is looked at again that nothing tells of.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// And after ever longer, if it is still the same.
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// What the spec names, by what vCenter has told. Where something isn't there or may not be used, the group is told when that may have
 /// changed.
@@ -66,9 +68,6 @@ fn take_up(site: &Site<'_>, desired: &Desired, found: Found) -> Found {
     let whose = Whose::Group(desired.uid.clone());
     source::forget_unnamed(site.live, &whose, &site.spec);
     source::concern_base(&found.base, site.live, &whose, &site.spec.placement);
-    if let Some(source) = &found.source {
-        source::concern_source(source, site.live, &whose, &site.spec);
-    }
     found
 }
 
@@ -130,7 +129,6 @@ pub(super) async fn find_source(
         if let Some(bar) = why_not_cloned(&site.live.mirror(), &source.template, &site.spec.template) {
             return Err(Unusable::NotAllowed(bar));
         }
-        source::concern_source(&source, site.live, &Whose::Group(desired.uid.clone()), &site.spec);
         found.source = Some(source);
     }
     let secrets: Api<Secret> = Api::namespaced(site.context.kube.clone(), &group.namespace().unwrap_or_default());
@@ -138,23 +136,42 @@ pub(super) async fn find_source(
     Ok(())
 }
 
+/// Notes where rights are needed for clones.
+pub(super) fn concern_clones(site: &Site<'_>, desired: &Desired, found: &Found) {
+    if let Some(source) = &found.source {
+        source::concern_source(source, site.live, &Whose::Group(desired.uid.clone()), &site.spec);
+    }
+}
+
 /// Notes where rights are needed in a vCenter before any group says so.
 pub(crate) fn concern_defaults(live: &VCenterHandle, defaults: &Placement) {
-    let is_wanted = live.privileges().wants_defaults();
+    if !live.privileges().wants_defaults() {
+        return;
+    }
     let base = source::base(&live.mirror(), defaults);
-    if let Some(base) = base.ok().filter(|_| is_wanted) {
+    if let Ok(base) = base {
         source::concern_base(&base, live, &Whose::Defaults, defaults);
     }
 }
 
 /// When to look again for what could not be used, if nothing tells that it may be before.
-pub(super) fn look_again(unusable: &Unusable) -> Duration {
+pub(super) fn look_again(site: &Site<'_>, group: &VmGroup, unusable: &Unusable) -> Duration {
     match unusable {
-        Unusable::Lookup(_, LookupError::Call(error)) if error.is_passing() => Duration::from_secs(1),
+        Unusable::Lookup(_, LookupError::Call(error)) if error.is_passing() => return Duration::from_secs(1),
+        Unusable::NotNow(..) => return Duration::from_secs(1),
         // Nothing tells of Secrets, nor of what vCenter refuses; and what was read of a template may be of a moment ago.
-        Unusable::Lookup(_, LookupError::Call(_)) | Unusable::Field(..) | Unusable::NotAllowed(_) => LOOK_AGAIN,
-        _ => RESYNC,
+        Unusable::Lookup(_, LookupError::Call(_)) | Unusable::Field(..) | Unusable::NotAllowed(_) => {}
+        _ => return RESYNC,
     }
+    let generation = group.metadata.generation.unwrap_or(0);
+    let mut executor = site.live.executor();
+    let misses = &mut executor.group(&group.uid().unwrap_or_default()).misses;
+    if misses.0 != generation {
+        *misses = (generation, 0);
+    }
+    misses.1 = misses.1.saturating_add(1);
+    // Some seconds later it may well be there; if it isn't by then, a person has to do something.
+    LOOK_AGAIN.saturating_mul(1 << misses.1.saturating_sub(3).min(8)).min(LONGEST)
 }
 
 pub(super) fn trouble_of(unusable: &Unusable) -> Trouble {
@@ -166,6 +183,7 @@ pub(super) fn trouble_of(unusable: &Unusable) -> Trouble {
             Trouble::VCenterAway(format!("spec.{field}: vCenter could not be asked for it"))
         }
         Unusable::NotAllowed(why) => Trouble::NotAllowed(why.clone()),
+        Unusable::NotNow(..) => Trouble::Passing(Box::new(Trouble::NotFound(unusable.to_string()))),
         Unusable::Lookup(_, LookupError::Call(_)) => Trouble::TasksFail(vec![unusable.to_string()]),
         _ => Trouble::NotFound(unusable.to_string()),
     }

@@ -15,7 +15,6 @@ use super::{
 use crate::{
     controllers::binding::BoundVCenter,
     vcenter::{
-        details,
         privileges::{self, Whose},
         source::why_not_cloned,
     },
@@ -81,9 +80,7 @@ pub(crate) async fn preflight(
     ));
     let known = template.as_ref().ok().cloned();
     let details = match &template {
-        Ok(template) => {
-            details::template(live, template).await.map_err(|error| Unusable::Lookup("template", error.into()))
-        }
+        Ok(template) => source::read_template(live, template, &spec).await,
         Err(_) => Ok(Arc::default()),
     };
     match template.and_then(|template| Ok((template, details?))) {

@@ -1,6 +1,6 @@
 //! What a group names, found in vCenter: where its machines go and what they are made from.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use drover_api::{
     VmGroupSpec,
@@ -21,6 +21,7 @@ use vim25::{
 
 use super::networks;
 use crate::{
+    controllers::reconcile::Error as Failure,
     kube::refusal::words as words_of,
     vcenter::{
         VCenterHandle,
@@ -127,6 +128,9 @@ pub(crate) enum Unusable {
     /// Whose VMs the group has.
     #[error("{0}")]
     Unclear(String),
+    /// It may be usable in a moment.
+    #[error("spec.{0}: {1}")]
+    NotNow(&'static str, String),
 }
 
 /// What a group declares, with what it leaves open as its vCenter says.
@@ -238,8 +242,7 @@ pub(super) async fn source(
         }
         places?
     };
-    let details = details::template(live, &places.template).await;
-    let details = details.map_err(|error| Unusable::Lookup("template", error.into()))?;
+    let details = read_template(live, &places.template, spec).await?;
     let backings = networks::backings(live, &places.networks, spec).await?;
     let mut mirror = live.mirror();
     let source = places.source(&mirror, choice, &details, backings, spec);
@@ -247,6 +250,16 @@ pub(super) async fn source(
         mirror.awaited.names(awaiting, words(spec));
     }
     source
+}
+
+/// What clones need to know of a template.
+pub(super) async fn read_template(
+    live: &VCenterHandle,
+    template: &VirtualMachineRef,
+    spec: &VmGroupSpec,
+) -> Result<Arc<TemplateDetails>, Unusable> {
+    let read = details::template(live, template).await.map_err(|error| Unusable::Lookup("template", error.into()))?;
+    read.ok_or_else(|| Unusable::NotNow("template", format!("{:?} has no configuration yet", spec.template)))
 }
 
 /// The template that a group names.
@@ -382,12 +395,17 @@ pub(super) async fn cloud_init(
 async fn text(secrets: Option<&Api<Secret>>, text: Option<&Text>, reach: Reach) -> Result<Option<Hidden>, Unusable> {
     let Some(text) = text else { return Ok(None) };
     let Some(reference) = &text.secret_key_ref else { return Ok(text.inline.clone().map(Hidden::new)) };
-    let unusable = |why: String| Unusable::Field("guest.cloudInit", why);
+    let field = "guest.cloudInit";
+    let unusable = |why: String| Unusable::Field(field, why);
     let Some(secrets) = secrets else {
         return Err(unusable(format!("the Secret {} can't be read without a cluster", reference.name)));
     };
     let secret = secrets.get_opt(&reference.name).await;
-    let secret = secret.map_err(|error| unusable(format!("the Secret {}: {}", reference.name, words_of(&error))))?;
+    let secret = secret.map_err(|error| {
+        let why = format!("the Secret {}: {}", reference.name, words_of(&error));
+        // What the API server refuses it will refuse again. Anything else passes.
+        if Failure::from(error).is_refusal() { unusable(why) } else { Unusable::NotNow(field, why) }
+    })?;
     let secret = secret.ok_or_else(|| unusable(format!("the Secret {} isn't there", reference.name)))?;
     if let Some(obstacle) = secret_obstacle(&reference.name, &secret, reach) {
         return Err(Unusable::NotAllowed(format!("spec.guest.cloudInit: {obstacle}")));

@@ -80,6 +80,8 @@ pub(crate) struct Group {
     pub in_flight: InFlight,
     /// Capacity of a clone's disks, in MiB, as of when its template was last found.
     pub storage_mib: Option<u64>,
+    /// How often something that it names could not be used, for this generation of it.
+    pub misses: (i64, u32),
     /// Whether it waits for others of its namespace to leave it room.
     pub waits_for_room: bool,
     /// What its actions need to know, as of the last plan.
