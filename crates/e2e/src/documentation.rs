@@ -62,8 +62,8 @@ fn every_test_that_the_threat_model_names_is_there() {
 fn what_the_map_for_contributors_names_is_there() {
     let page = pages().into_iter().find(|(path, _)| path.ends_with("architecture.md")).expect("there is a page").1;
     let linked = page.split("](../").skip(1).filter_map(|rest| rest.split([')', '#']).next());
-    let named = page.split('`').skip(1).step_by(2).filter(|word| word.starts_with("crates/") && !word.contains(' '));
-    let paths: BTreeSet<_> = linked.chain(named).collect();
+    let quoted = page.split('`').skip(1).step_by(2).filter(|word| word.starts_with("crates/") && !word.contains(' '));
+    let paths: BTreeSet<_> = linked.chain(quoted).collect();
     assert!(paths.len() > 20, "{paths:?}");
     for path in paths {
         assert!(repository().join(path).exists(), "there is no {path}");

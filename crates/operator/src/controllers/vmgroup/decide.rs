@@ -86,8 +86,7 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
     let in_flight = &mut executor.group(&desired.uid).in_flight;
     in_flight.turn_to(group.metadata.generation.unwrap_or(0));
     if let Err(bad) = in_flight.record.take_up(group, Instant::now()) {
-        executor.withdraw(&desired.uid);
-        return Next::Stuck(Trouble::Invalid(bad.to_string()));
+        return withdraw(&mut executor, desired, Trouble::Invalid(bad.to_string()));
     }
     let mut observed = in_flight.observe(&view, replicas_before(group), now);
     let incident = stop(&mut executor, site, group, desired, &observed, now);
@@ -98,10 +97,7 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
     let conflict = view.conflict().filter(|_| desired.deletion.is_none());
     let plan = match planned(desired, &observed, conflict.as_deref(), now) {
         Ok(plan) => plan,
-        Err(bug) => {
-            executor.withdraw(&desired.uid);
-            return Next::Stuck(bug);
-        }
+        Err(bug) => return withdraw(&mut executor, desired, bug),
     };
     executor.narrow(&desired.uid, &plan.actions, |context| is_as_declared(context, desired, usage.as_ref()));
     let in_flight = &mut executor.group(&desired.uid).in_flight;
@@ -119,8 +115,8 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
     if (lacks_size || plan.actions.iter().any(needs_source)) && !is_known && !is_sought {
         return Next::Find;
     }
-    let hosts = found.source.as_ref().filter(|_| clones);
-    let hosts = hosts.map(|source| source.hosts.now(&mirror, &desired.marker_uid, now)).transpose();
+    let hosts = found.source.as_ref().filter(|_| clones).map(|source| &source.hosts);
+    let hosts = hosts.map(|hosts| hosts.now(&mirror, &desired.marker_uid, now)).transpose();
     let no_host = hosts.as_ref().err().cloned();
     let mut orders = plan.actions.clone();
     orders.retain(|action| !needs_source(action) || is_known && (no_host.is_none() || !is_clone(action)));
@@ -152,9 +148,7 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         instances: instances(&observed, &mirror),
     };
     executor.order(context, &orders, now);
-    let own = executor.group(&desired.uid);
-    own.waits_for_room = look_for_room.is_some();
-    own.storage_mib = found.source.as_ref().map(|source| source.make.storage_mib).or(own.storage_mib);
+    executor.group(&desired.uid).note_planned(look_for_room.is_some(), found.source.as_ref());
     if waits_for_names {
         mirror.awaited.names(&awaiting, words(&site.spec));
     } else if !is_sought {
@@ -170,6 +164,12 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         instance: None,
         allowed: allowed(site, found, excess),
     }))
+}
+
+/// Takes back what the group has queued: nothing can be decided for it.
+fn withdraw(executor: &mut Executor, desired: &Desired, trouble: Trouble) -> Next {
+    executor.withdraw(&desired.uid);
+    Next::Stuck(trouble)
 }
 
 /// Whether clones that were ordered take up what is declared now.

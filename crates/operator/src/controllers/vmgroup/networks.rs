@@ -58,13 +58,11 @@ pub(super) async fn backings(
 ) -> Result<Vec<AnyVirtualDeviceBackingInfo>, Unusable> {
     let mut backings = Vec::new();
     for (network, word) in networks.iter().zip(&spec.networks) {
-        let backing = match plain(network, word) {
-            Some(plain) => Some(plain),
-            None => {
-                let read = details::network(live, network).await;
-                read.map_err(|error| Unusable::Lookup("networks", error.into()))?
-            }
-        };
+        let mut backing = plain(network, word);
+        if backing.is_none() {
+            let read = details::network(live, network).await;
+            backing = read.map_err(|error| Unusable::Lookup("networks", error.into()))?;
+        }
         backings.push(backing.ok_or_else(|| unknown(network, word))?);
     }
     Ok(backings)

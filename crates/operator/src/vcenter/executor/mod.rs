@@ -30,6 +30,7 @@ use drover_core::{
 };
 use vim25::ManagedObjectReference;
 
+use super::source::Source;
 use crate::{kube::leadership::Epoch, telemetry::metrics::Meter};
 use operations::Operation;
 pub(crate) use operations::serve_queue;
@@ -86,6 +87,14 @@ pub(crate) struct Group {
     pub waits_for_room: bool,
     /// What its actions need to know, as of the last plan.
     context: Option<Arc<OperationContext>>,
+}
+
+impl Group {
+    /// Takes note of what a plan came to: whether the group waits for room, and what its clones are made from, if that is known.
+    pub(crate) fn note_planned(&mut self, waits_for_room: bool, source: Option<&Source>) {
+        self.waits_for_room = waits_for_room;
+        self.storage_mib = source.map(|source| source.make.storage_mib).or(self.storage_mib);
+    }
 }
 
 impl Default for Executor {

@@ -36,6 +36,7 @@ use crate::{
         Trigger, VCenterHandle,
         inventory::{machine_id, machine_reference},
         mirror::{Consequences, Ended, GroupKey, Mirror},
+        source::Source,
     },
 };
 
@@ -273,7 +274,7 @@ impl Executor {
         self.is_refused |= step == NextStep::AwaitUser(Remedy::Privileges);
         if matches!(step, NextStep::LookAgain | NextStep::AwaitUser(_)) {
             // What was read of the template and the networks may not be so any more.
-            for object in op.context.source.iter().flat_map(|source| source.read_of()) {
+            for object in op.context.source.iter().flat_map(Source::read_of) {
                 mirror.details.forget(object);
             }
         }
