@@ -132,7 +132,7 @@ func needs(this types.ManagedObjectReference, body any, isTemplate func(referenc
 		if isTemplate(this) {
 			all = on(this, "VirtualMachine.Provisioning.DeployTemplate")
 		}
-		all = append(all, on(request.Folder, "VirtualMachine.Inventory.CreateFromExisting")...)
+		all = append(all, on(request.Folder, "VirtualMachine.Inventory.CreateFromExisting", "VirtualMachine.Config.AddNewDisk")...)
 		if pool := request.Spec.Location.Pool; pool != nil {
 			all = append(all, on(*pool, "Resource.AssignVMToPool")...)
 		}
@@ -158,6 +158,8 @@ func reconfigures(spec *types.VirtualMachineConfigSpec) []string {
 		"VirtualMachine.Config.Memory":         spec.MemoryMB != 0,
 		"VirtualMachine.Config.AdvancedConfig": len(spec.ExtraConfig) > 0,
 		"VirtualMachine.Config.EditDevice":     len(spec.DeviceChange) > 0,
+		"VirtualMachine.Config.Settings":       spec.InstanceUuid != "",
+		"VApp.ApplicationConfig":               spec.VAppConfigRemoved != nil,
 	} {
 		if is {
 			all = append(all, name)

@@ -74,8 +74,20 @@ func (f *front) runTask(c *call, run func(*simulator.Task) outcome) reference {
 
 // described are the ids of tasks' descriptions as vCenter has them, by vcsim's.
 var described = map[string]string{
-	"VirtualMachine.cloneVm":    "VirtualMachine.clone",
-	"VirtualMachine.reconfigVm": "VirtualMachine.reconfigure",
+	"VirtualMachine.cloneVm":            "VirtualMachine.clone",
+	"VirtualMachine.reconfigVm":         "VirtualMachine.reconfigure",
+	"VirtualMachine.relocateVm":         "VirtualMachine.relocate",
+	"VirtualMachine.suspendVm":          "VirtualMachine.suspend",
+	"VirtualMachine.resetVm":            "VirtualMachine.reset",
+	"VirtualMachine.customizeVm":        "VirtualMachine.customize",
+	"VirtualMachine.revertSnapshot":     "VirtualMachine.revertToCurrentSnapshot",
+	"VirtualMachine.RemoveAllSnapshots": "VirtualMachine.removeAllSnapshots",
+	"VirtualMachine.removeSnapshot":     "vm.Snapshot.remove",
+	"VirtualMachine.revertToSnapshot":   "vm.Snapshot.revert",
+	"Folder.moveIntoFolder":             "Folder.moveInto",
+	"HostSystem.disconnectHost":         "HostSystem.disconnect",
+	"HostSystem.reconnectHost":          "HostSystem.reconnect",
+	"Datacenter.powerOnMultiVM":         "Datacenter.powerOnVm",
 }
 
 func describe(task *simulator.Task) {

@@ -47,7 +47,7 @@ fn each_clone_on_named_networks_has_an_address_of_its_own() {
     group.delete();
 }
 
-/// A plain VM whose sockets have four cores, and which has properties of a vApp.
+/// A plain VM whose sockets have four cores, which takes more of them as it runs, and which has properties of a vApp.
 async fn many_cores(vcenter: &VCenter, name: &str) {
     vcenter.govc(&["vm.clone", "-vm.ipath", TEMPLATE, "-folder", "/DC0/vm", "-on=false", name]).unwrap();
     let settings = Settings { trust: Trust::Authorities(fs::read(&vcenter.ca_file).unwrap()), ..Settings::default() };
@@ -61,6 +61,7 @@ async fn many_cores(vcenter: &VCenter, name: &str) {
     let spec = VirtualMachineConfigSpec {
         num_cpus: Some(4),
         num_cores_per_socket: Some(4),
+        cpu_hot_add_enabled: Some(true),
         v_app_config: Some(VmConfigSpec { product, ..Default::default() }),
         ..Default::default()
     };
@@ -88,7 +89,7 @@ async fn cores_per_socket_divide_the_cpus_and_a_running_machine_that_refuses_oth
     let config = shown(vcenter, &machine)["config"].clone();
     assert_eq!(config["hardware"]["numCoresPerSocket"], 3);
     assert!(config["vAppConfig"].is_null(), "cloud-init would read {}", config["vAppConfig"]);
-    vcenter.govc(&["vm.change", "-vm", &machine, "-cpu-hot-add-enabled=true"]).unwrap();
+    assert_eq!(config["cpuHotAddEnabled"], true, "as its template");
     let boot_time = || shown(vcenter, &machine)["summary"]["runtime"]["bootTime"].clone();
     let booted = boot_time();
     assert!(booted.is_string(), "it says when it was booted");

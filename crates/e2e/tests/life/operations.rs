@@ -5,11 +5,11 @@ use std::{sync::OnceLock, time::Duration};
 use drover_e2e::{Group, Operator, SOON, Sandbox, VCenter, eventually};
 use serde_json::json;
 
-/// One operator for both tests, each of which has a vCenter of its own, in which clones take long.
+/// One operator for all tests, each of which has a vCenter of its own, in which clones take long.
 fn sandbox() -> &'static Sandbox {
     static SITE: OnceLock<(Sandbox, Operator)> = OnceLock::new();
     let (sandbox, _) = SITE.get_or_init(|| {
-        let sandbox = Sandbox::start("operations", &["--vcenters=3", "--clone-delay=12s"]).unwrap();
+        let sandbox = Sandbox::start("operations", &["--vcenters=4", "--clone-delay=12s"]).unwrap();
         sandbox.install_kinds();
         let operator = Operator::start(&sandbox, sandbox.vcenter()).unwrap();
         (sandbox, operator)
@@ -69,4 +69,21 @@ fn a_group_whose_finalizer_is_stripped_is_forgotten_with_all_that_it_waits_for()
         let status = sandbox().get(path).map_err(|failure| failure.to_string())?["status"].clone();
         if status["queued"] == 0 { Ok(()) } else { Err(status.to_string()) }
     });
+}
+
+#[test]
+fn a_group_that_is_deleted_while_its_clones_are_made_says_that_it_waits_for_them() {
+    let vcenter = sandbox().own_vcenter();
+    vcenter.declare(sandbox(), "awaited", &json!({}));
+    let group = Group::create(sandbox(), "awaited", &json!({"replicas": 2, "vcenter": "awaited"}));
+    clones(&vcenter, 2, SOON);
+    group.begin_to_delete();
+    eventually(sandbox(), Duration::from_secs(11), "it says so", || {
+        let status = group.status()?;
+        let message = status["lastMessage"].as_str().unwrap_or_default();
+        if message.contains("waits for 2 clones that are in progress") { Ok(()) } else { Err(status.to_string()) }
+    });
+    group.is_gone();
+    let left: Vec<_> = vcenter.machines().into_iter().filter(|path| path.contains("-replica-")).collect();
+    assert_eq!(left, [""; 0]);
 }

@@ -18,7 +18,7 @@ fn each_privilege_that_is_missing_is_named_with_the_object_and_a_refusal_is_mend
     let script = role();
     let privileges: Vec<_> =
         script.lines().filter_map(|line| line.strip_prefix("  ")).map(|line| line.trim_end_matches(" \\")).collect();
-    assert_eq!(privileges.len(), 18, "{script}");
+    assert_eq!(privileges.len(), 21, "{script}");
     let template = "/DC0/vm/vm-operator/vm-operator-template";
     let plain = ["vm.clone", "-vm.ipath", template, "-folder", "/DC0/vm", "-on=false", "plain"];
     lab.vcenter.govc(&plain).unwrap();

@@ -36,11 +36,17 @@ const NEEDED: [(Part, &[&str]); 6] = [
         &[
             "Folder.Create",
             "Folder.Delete",
+            // To take vApp properties off a clone, which cloud-init would prefer to what it is told.
+            "VApp.ApplicationConfig",
+            // vCenter asks for it where something is deployed from a template.
+            "VirtualMachine.Config.AddNewDisk",
             "VirtualMachine.Config.AdvancedConfig",
             "VirtualMachine.Config.CPUCount",
             "VirtualMachine.Config.EditDevice",
             "VirtualMachine.Config.Memory",
             "VirtualMachine.Config.Rename",
+            // For the instance UUID of a clone.
+            "VirtualMachine.Config.Settings",
             "VirtualMachine.Interact.PowerOff",
             "VirtualMachine.Interact.PowerOn",
             "VirtualMachine.Interact.Suspend",

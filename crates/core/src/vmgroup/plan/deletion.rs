@@ -55,6 +55,7 @@ pub enum Awaited {
 impl fmt::Display for Awaited {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Clones(1) => formatter.write_str("waits for a clone that is in progress"),
             Self::Clones(count) => write!(formatter, "waits for {count} clones that are in progress"),
             Self::UnknownClones => formatter.write_str(
                 "waits for clones that the same vCenter user has begun and that may be for this group; see the recent tasks of vCenter",

@@ -11,10 +11,11 @@ use std::{
     task::Poll,
 };
 
+use drover_core::vmgroup::recorded::BEHIND;
 use kube::api::ObjectMeta;
 use tokio::{
     sync::{Notify, watch},
-    time::sleep_until,
+    time::{Instant, sleep_until},
 };
 
 use super::clock::{Deadline, Moment};
@@ -61,8 +62,8 @@ struct Held {
     until: Deadline,
     /// Whether it is being given back: nothing new is begun.
     is_ending: bool,
-    /// What has to have been read before anything is decided. `None`: that isn't known yet, and nothing is decided.
-    reached: Option<Arc<Versions>>,
+    /// What has to have been read before anything is decided, and since when that is known. `None`: it isn't yet, and nothing is decided.
+    reached: Option<(Arc<Versions>, Instant)>,
 }
 
 /// What is done in the name of one time of holding a lease. It is void as soon as that is over, also if the lease is gained again.
@@ -70,7 +71,7 @@ struct Held {
 pub(crate) struct Mandate {
     claim: Claim,
     epoch: Epoch,
-    reached: Option<Arc<Versions>>,
+    reached: Option<(Arc<Versions>, Instant)>,
 }
 
 /// A call that is being made. The lease is not given back before it is dropped.
@@ -161,7 +162,7 @@ impl Claim {
             if let Term::Held(held) = term
                 && held.epoch == epoch
             {
-                held.reached = Some(reached);
+                held.reached = Some((reached, Instant::now()));
             }
         });
     }
@@ -231,9 +232,13 @@ impl Mandate {
         }
     }
 
-    /// Whether an object was read before the last holder's last write.
+    /// Whether an object was read before the last holder's last write. No watch is behind for long, whatever the versions say: those of
+    /// a cluster that was restored from a backup begin anew.
     pub(crate) fn is_behind(&self, object: &ObjectMeta) -> bool {
-        let Some(reached) = &self.reached else { return false };
+        let Some((reached, since)) = &self.reached else { return false };
+        if since.elapsed() > BEHIND {
+            return false;
+        }
         let least = object.uid.as_ref().and_then(|uid| reached.of.get(uid)).copied().unwrap_or(reached.all);
         let is = object.resource_version.as_ref().and_then(|version| version.parse::<u64>().ok());
         is.is_some_and(|is| is < least)
@@ -370,6 +375,9 @@ mod tests {
         };
         assert!(is_behind("a", "6") && !is_behind("a", "7") && !is_behind("a", "10"));
         assert!(is_behind("b", "8") && !is_behind("b", "9"), "it was gone, or has been made since");
+        tokio::time::pause();
+        tokio::time::advance(BEHIND + SOON).await;
+        assert!(!is_behind("a", "6"), "versions that begin anew keep nobody waiting for ever");
     }
 
     #[tokio::test]
