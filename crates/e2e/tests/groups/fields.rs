@@ -159,8 +159,13 @@ fn more_cpus_are_added_while_a_machine_runs_if_it_allows_it_and_a_guest_is_asked
     let group = Group::create(sandbox(), "hot-add", &json!({"replicas": 1, "shutdown": {"graceSeconds": 1}}));
     let machine = group.runs_with(1).remove(0);
     let name = machine.rsplit('/').next().unwrap();
-    group.vcenter().control("PATCH", &format!("/machines/{name}"), &json!({"tools": "guestToolsRunning"})).unwrap();
     group.vcenter().govc(&["vm.change", "-vm", &machine, "-cpu-hot-add-enabled=true"]).unwrap();
+    group.vcenter().control("PATCH", &format!("/machines/{name}"), &json!({"tools": "guestToolsRunning"})).unwrap();
+    // What is told in order is known in order.
+    eventually(sandbox(), SOON, "the operator knows of both", || {
+        let info = group.namespace.get("vi", name).map_err(|failure| failure.to_string())?;
+        if info["status"]["toolsState"] == "guestToolsRunning" { Ok(()) } else { Err(info["status"].to_string()) }
+    });
     let booted = property(&group, &machine, "runtime.bootTime");
     group.patch(&json!({"cpu": 4})).unwrap();
     group.settles_with(1, "config.hardware.numCPU", "4");

@@ -277,11 +277,12 @@ impl Ladder<'_> {
     /// The rights that it says it lacks and has not been given.
     fn lacks(&mut self) -> Vec<Right> {
         let mut shown: Vec<(&'static str, String)> = Vec::new();
+        // Statuses are written before events tell of them, and so are read after those.
+        let events = self.sandbox.get("/apis/events.k8s.io/v1/events").unwrap();
         for kind in KINDS {
             let objects = self.team.list(kind).unwrap_or_default();
             shown.push(("a condition", objects.iter().map(|object| object["status"].to_string()).collect()));
         }
-        let events = self.sandbox.get("/apis/events.k8s.io/v1/events").unwrap();
         shown.push((
             "an event",
             events["items"].as_array().unwrap().iter().map(|event| event["note"].to_string()).collect(),
