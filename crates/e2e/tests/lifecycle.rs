@@ -20,6 +20,20 @@ fn down(dir: &Path) -> Result<String, Failure> {
     Program::of_sandbox(&["down", "--dir", dir.to_str().unwrap()]).run(&[])
 }
 
+/// Uses a folder again whose processes have all ended. One that ends has no command line any more a moment before it lets go of its lock.
+#[track_caller]
+fn up_again(up: &Program, flags: &[&str]) {
+    let mut tried = up.run(flags);
+    for _ in 0..50 {
+        if !tried.as_ref().is_err_and(|failure| failure.stderr.contains("a sandbox runs in")) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+        tried = up.run(flags);
+    }
+    tried.expect("its folder can be used again");
+}
+
 #[test]
 fn an_up_that_is_killed_leaves_nothing_and_its_folder_is_used_again_with_kubebuilder_assets() {
     let dir = Sandbox::folder("used-again");
@@ -33,17 +47,7 @@ fn an_up_that_is_killed_leaves_nothing_and_its_folder_is_used_again_with_kubebui
     process::assert_all_end(&dir);
 
     let assets = assets("good-assets", "touch \"$(dirname \"$0\")/was-used\"; exec \"$SANDBOX\" kube-apiserver \"$@\"");
-    let up_again = up.clone().with(&assets);
-    let mut tried = up_again.run(&[]);
-    for _ in 0..50 {
-        // A process that ends has no command line any more a moment before it lets go of its lock.
-        if !tried.as_ref().is_err_and(|failure| failure.stderr.contains("a sandbox runs in")) {
-            break;
-        }
-        thread::sleep(Duration::from_millis(100));
-        tried = up_again.run(&[]);
-    }
-    tried.unwrap();
+    up_again(&up.clone().with(&assets), &[]);
     assert!(Path::new(&assets["KUBEBUILDER_ASSETS"]).join("was-used").exists());
     assert!(process::of_folder(&dir).len() >= 5, "{:#?}", process::of_folder(&dir));
     down(&dir).unwrap();
@@ -83,7 +87,8 @@ fn of_two_sandboxes_side_by_side_one_ends_with_its_owner_and_one_with_its_superv
     assert!(two.kubectl().run(&["get", "namespaces"]).is_ok(), "the other one has another owner");
     process::signal(fs::read_to_string(two.dir().join("supervisor.pid")).unwrap().parse().unwrap(), "KILL");
     process::assert_all_end(two.dir());
-    up(two.dir(), &["--kubernetes=false"]).expect("its folder can be used again");
+    let two_again = Program::of_sandbox(&["up", "--dir", two.dir().to_str().unwrap()]);
+    up_again(&two_again, &["--kubernetes=false"]);
     down(two.dir()).unwrap();
 }
 
