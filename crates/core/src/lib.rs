@@ -7,11 +7,11 @@
 
 pub mod conditions;
 pub mod events;
-pub mod figures;
+pub mod info;
 pub mod names;
-pub mod publication;
 pub mod reasons;
 pub mod shell;
+pub mod status;
 pub mod tenancy;
 pub mod throttle;
 pub mod vcenter;
@@ -22,5 +22,5 @@ pub use jiff::Timestamp;
 pub use vmgroup::{
     forecast::forecast,
     plan::{Action, Counts, Plan, Subject, plan},
-    verdict::{Trouble, Verdict, verdict},
+    trouble::Trouble,
 };

@@ -1,4 +1,4 @@
-//! Every reason that a condition or an event can have, each with the lines that a user reads about it. `docs/reasons.md` is generated
+//! Every type of condition, and every reason that a condition or an event can have, each with the lines that a user reads about it. `docs/reasons.md` is generated
 //! from this file.
 
 use std::fmt::Write;
@@ -15,7 +15,7 @@ macro_rules! reasons {
             /// All of them, for the documentation.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
-            /// The word that stands in the condition or the event.
+            /// The word that users read.
             #[must_use]
             pub const fn word(self) -> &'static str {
                 match self {
@@ -156,6 +156,46 @@ reasons! {
     }
 }
 
+reasons! {
+    /// What a condition is about.
+    ConditionType {
+        /// The object is as its spec declares. Each kind has it.
+        Ready,
+        /// Drover works on the object, or waits for what passes without anybody's help. Each kind has it.
+        Reconciling,
+        /// The object waits for a person. The message says what to do. Each kind has it.
+        Stalled,
+        /// A VmGroup names only what its namespace may use, and no more VMs than its quota. Only where its VCenter is restricted, or warns of a quota.
+        Allowed,
+        /// A HostInfo or VMInfo was found in vCenter.
+        Found,
+        /// vCenter reports no problem with the host or VM of a HostInfo or VMInfo.
+        Healthy,
+        /// Drover is logged in to a VCenter, and has read its inventory.
+        Connected,
+        /// Drover's user has all privileges in a VCenter that Drover needs.
+        Authorized,
+        /// Drover clones and destroys nothing in a VCenter, because too many VMs are missing.
+        SafetyHold,
+        /// Namespaces may use only what a VCenter allows them.
+        Restricted,
+        /// Each host of a VCenter has a HostInfo. Only where that is asked for.
+        Published,
+    }
+}
+
+impl From<Reason> for &'static str {
+    fn from(reason: Reason) -> Self {
+        reason.word()
+    }
+}
+
+impl From<EventReason> for &'static str {
+    fn from(reason: EventReason) -> Self {
+        reason.word()
+    }
+}
+
 /// The page of all reasons, as `docs/reasons.md` has it.
 #[must_use]
 pub fn page() -> String {
@@ -167,10 +207,9 @@ What the `reason` of a condition or an event means, and what to do. `kubectl des
 object, the field or the privilege.
 
 ## Conditions
-Each kind has `Ready`, `Reconciling` and `Stalled`; [gitops.md](gitops.md) says how they relate. VmGroup has `Allowed` where its VCenter is restricted, or warns of a quota. HostInfo and VMInfo also have `Found`
-and `Healthy`; VCenter has `Connected`, `Authorized`, `SafetyHold`, `Restricted` and, where it publishes hosts, `Published`.
+[gitops.md](gitops.md) says how `Ready`, `Reconciling` and `Stalled` relate.
 
-| reason | meaning |
+| condition | holds when |
 |---|---|
 "
     .to_owned();
@@ -178,6 +217,10 @@ and `Healthy`; VCenter has `Connected`, `Authorized`, `SafetyHold`, `Restricted`
         // Writing to a String can't fail.
         let _ = writeln!(page, "| `{word}` | {meaning} |");
     };
+    for kind in ConditionType::ALL {
+        row(&mut page, kind.word(), kind.meaning());
+    }
+    page.push_str("\n## Reasons of conditions\n| reason | meaning |\n|---|---|\n");
     for reason in Reason::ALL {
         row(&mut page, reason.word(), reason.meaning());
     }
@@ -208,6 +251,6 @@ mod tests {
 
     #[test]
     fn the_page_of_reasons_is_the_documentation() {
-        assert_eq!(page(), include_str!("../../../docs/reasons.md"), "docs/reasons.md is old: run 'make manifests'");
+        assert!(page() == include_str!("../../../docs/reasons.md"), "docs/reasons.md is old: run 'make manifests'");
     }
 }

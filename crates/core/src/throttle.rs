@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{Timestamp, events::News, reasons::EventReason};
+use crate::{Timestamp, events::Event, reasons::EventReason};
 
 /// What has a limit has it for this long.
 pub const WINDOW: Duration = Duration::from_mins(1);
@@ -32,22 +32,22 @@ struct Minute {
 }
 
 impl EventLimits {
-    /// The news that an event is written for, and when to ask for the sum of the others: once for each minute that has any.
-    pub fn admit(&mut self, object: &str, news: &[News], now: Timestamp) -> (Vec<News>, Option<Timestamp>) {
-        if news.is_empty() {
+    /// The events that are written, and when to ask for the sum of the others: once for each minute that has any.
+    pub fn admit(&mut self, object: &str, events: &[Event], now: Timestamp) -> (Vec<Event>, Option<Timestamp>) {
+        if events.is_empty() {
             return (Vec::new(), None);
         }
         // What has something left to tell stays until that is asked for.
         self.0.retain(|_, minute| !is_over(minute.began, now) || !minute.left_out.is_empty());
         let minute = self.0.entry(object.to_owned()).or_insert_with(|| Minute::new(now));
         let was_full = !minute.left_out.is_empty();
-        let admitted = news.iter().filter(|news| minute.admit(news)).cloned().collect();
+        let admitted = events.iter().filter(|event| minute.admit(event)).cloned().collect();
         let is_full_now = !was_full && !minute.left_out.is_empty();
         (admitted, end(minute.began).filter(|_| is_full_now))
     }
 
     /// What was left out of an object's events in the minute that is over.
-    pub fn sum(&mut self, object: &str, now: Timestamp) -> Option<News> {
+    pub fn sum(&mut self, object: &str, now: Timestamp) -> Option<Event> {
         let Minute { left_out, is_warning, .. } = self.0.remove(object)?;
         let total: usize = left_out.values().sum();
         if total == 0 {
@@ -58,7 +58,7 @@ impl EventLimits {
         let parts: Vec<_> = left_out.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
         let events = if total == 1 { "1 more event was" } else { &format!("{total} more events were") };
         let message = format!("{events} left out in this minute: {}", parts.join(", "));
-        Some(News { is_warning, reason: LEFT_OUT, message })
+        Some(Event { is_warning, reason: LEFT_OUT, message })
     }
 }
 
@@ -67,14 +67,14 @@ impl Minute {
         Self { began, written: 0, left_out: BTreeMap::new(), is_warning: false }
     }
 
-    fn admit(&mut self, news: &News) -> bool {
-        let most = if news.is_warning { EVENTS } else { EVENTS - FOR_WARNINGS };
+    fn admit(&mut self, event: &Event) -> bool {
+        let most = if event.is_warning { EVENTS } else { EVENTS - FOR_WARNINGS };
         if self.written < most {
             self.written += 1;
             return true;
         }
-        *self.left_out.entry(news.reason).or_default() += 1;
-        self.is_warning |= news.is_warning;
+        *self.left_out.entry(event.reason).or_default() += 1;
+        self.is_warning |= event.is_warning;
         false
     }
 }
@@ -181,39 +181,39 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn news(reason: &'static str, is_warning: bool, count: usize) -> Vec<News> {
-        vec![News { is_warning, reason, message: "so it is".to_owned() }; count]
+    fn events(reason: &'static str, is_warning: bool, count: usize) -> Vec<Event> {
+        vec![Event { is_warning, reason, message: "so it is".to_owned() }; count]
     }
 
     #[test]
     fn an_object_has_so_many_events_a_minute_and_the_rest_is_one_more() {
         let mut limits = EventLimits::default();
-        let (few, sum_at) = limits.admit("a", &news("Drift", false, 7), at(0));
+        let (few, sum_at) = limits.admit("a", &events("Drift", false, 7), at(0));
         assert_eq!((few.len(), sum_at), (7, None));
-        let (rest, sum_at) = limits.admit("a", &news("Drift", false, 30), at(10));
+        let (rest, sum_at) = limits.admit("a", &events("Drift", false, 30), at(10));
         assert_eq!((rest.len(), sum_at), (8, Some(at(60))), "some room is kept for warnings");
-        let (warnings, sum_at) = limits.admit("a", &news("TasksFailing", true, 6), at(59));
+        let (warnings, sum_at) = limits.admit("a", &events("TasksFailing", true, 6), at(59));
         assert_eq!((warnings.len(), sum_at), (5, None), "the sum is asked for once");
-        assert_eq!(limits.admit("b", &news("Drift", false, 7), at(59)).0.len(), 7, "another object has its own");
+        assert_eq!(limits.admit("b", &events("Drift", false, 7), at(59)).0.len(), 7, "another object has its own");
         let sum = limits.sum("a", at(60)).unwrap();
         assert_eq!(sum.message, "23 more events were left out in this minute: 22 Drift, 1 TasksFailing");
         assert!(sum.is_warning && sum.reason == "EventsLeftOut");
         assert_eq!(limits.sum("a", at(60)), None);
-        assert_eq!(limits.admit("a", &news("Drift", false, 30), at(61)).0.len(), 15);
+        assert_eq!(limits.admit("a", &events("Drift", false, 30), at(61)).0.len(), 15);
     }
 
     #[test]
     fn a_minute_later_there_is_room_again_and_nothing_is_remembered_for_ever() {
         let mut limits = EventLimits::default();
         for minute in 0..5 {
-            let (all, sum_at) = limits.admit("a", &news("Drift", false, 15), at(minute * 60));
+            let (all, sum_at) = limits.admit("a", &events("Drift", false, 15), at(minute * 60));
             assert_eq!((all.len(), sum_at), (15, None));
         }
         for object in 0..1000 {
-            limits.admit(&object.to_string(), &news("Drift", false, 1), at(1000 + object));
+            limits.admit(&object.to_string(), &events("Drift", false, 1), at(1000 + object));
         }
         assert!(limits.0.len() <= 60, "{}", limits.0.len());
-        assert_eq!(limits.admit("back", &news("Drift", false, 15), at(0)).0.len(), 15, "a clock that is set back");
+        assert_eq!(limits.admit("back", &events("Drift", false, 15), at(0)).0.len(), 15, "a clock that is set back");
         assert!(limits.0.len() == 1);
     }
 

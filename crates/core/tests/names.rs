@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use drover_core::{
+    info::publication::host_names,
     names::{self, LONGEST, Slot},
-    publication::host_names,
     shell::{hosts_name, labels},
 };
 use proptest::{prelude::*, string::string_regex};

@@ -1,5 +1,7 @@
-//! The loops that the operator lives by. Each says that it turns, and `/healthz` tells when one doesn't. A loop that ends, and a panic
-//! anywhere, ends the operator: whoever runs it starts it again, and nothing is lost by that.
+//! The tasks of the operator: all that it does beside each other, until it ends and has waited for them.
+//!
+//! The loops that it lives by say that they turn, and `/healthz` tells when one doesn't. A loop that ends, and a panic anywhere, ends the
+//! operator: whoever runs it starts it again, and nothing is lost by that.
 
 use std::{
     any::Any,
@@ -17,11 +19,14 @@ use std::{
 
 use tokio::{
     sync::Notify,
-    task::{AbortHandle, JoinSet},
-    time::sleep,
+    task::JoinHandle,
+    time::{sleep, timeout},
 };
-use tracing::error;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{error, warn};
 
+/// How long tasks are waited for that come to an end by themselves.
+const FAREWELL: Duration = Duration::from_secs(5);
 /// How often a loop that waits says that it is there.
 const BEAT: Duration = Duration::from_secs(5);
 /// How long the operator has to say goodbye when it ends because of a bug.
@@ -29,7 +34,7 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// A loop that has not turned for so long stands still.
 const STILL: Duration = Duration::from_mins(1);
 
-/// All loops. Clones are the same.
+/// All tasks. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loops(Arc<All>);
 
@@ -37,8 +42,9 @@ pub(crate) struct Loops(Arc<All>);
 struct All {
     next: AtomicU64,
     turned: Mutex<BTreeMap<u64, (String, Instant)>>,
-    /// What comes to an end by itself, and is waited for.
-    finishing: Mutex<JoinSet<()>>,
+    tasks: TaskTracker,
+    /// That the operator ends.
+    end: CancellationToken,
 }
 
 /// By which a loop says that it turns. When it is dropped, nobody asks for it any more.
@@ -51,7 +57,16 @@ pub(crate) struct Pulse {
 
 /// A loop that ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Running(AbortHandle);
+pub(crate) struct Running(JoinHandle<()>);
+
+impl Running {
+    /// Ends the loop, and returns when it does nothing more.
+    pub(crate) async fn stop(mut self) {
+        self.0.abort();
+        // It was aborted, or had panicked, which was told.
+        let _ = (&mut self.0).await;
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -68,11 +83,12 @@ impl Loops {
     {
         let name = name.into();
         let turning = run(self.pulse(&name));
-        let task = tokio::spawn(async move {
-            turning.await;
-            end(format!("the loop {name} has ended"));
-        });
-        Running(task.abort_handle())
+        let end_of_all = self.0.end.clone();
+        Running(self.0.tasks.spawn(async move {
+            if end_of_all.run_until_cancelled(turning).await.is_some() {
+                end(format!("the loop {name} has ended"));
+            }
+        }))
     }
 
     /// The pulse of a loop that somebody else runs.
@@ -83,21 +99,31 @@ impl Loops {
         pulse
     }
 
+    /// Does something beside all else, for as long as the operator runs.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        let end = self.0.end.clone();
+        self.0.tasks.spawn(async move {
+            end.run_until_cancelled(work).await;
+        })
+    }
+
     /// Does something to its end, which is waited for when the operator ends.
     pub(crate) fn finish(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut finishing = self.finishing();
-        while finishing.try_join_next().is_some() {}
-        finishing.spawn(work);
+        self.0.tasks.spawn(work);
     }
 
-    /// Waits for all that comes to its end.
-    pub(crate) async fn finished(&self) {
-        let finishing = std::mem::take(&mut *self.finishing());
-        finishing.join_all().await;
+    /// Waits for so long, or until the operator ends, and says whether it goes on.
+    pub(crate) async fn pause(&self, length: Duration) -> bool {
+        self.0.end.run_until_cancelled(sleep(length)).await.is_some()
     }
 
-    fn finishing(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.0.finishing.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Ends all tasks, and waits for those that come to their end.
+    pub(crate) async fn end(&self) {
+        self.0.end.cancel();
+        self.0.tasks.close();
+        if timeout(FAREWELL, self.0.tasks.wait()).await.is_err() {
+            warn!(tasks = self.0.tasks.len(), "Tasks not ended in time");
+        }
     }
 
     /// The loops that stand still.
@@ -288,6 +314,24 @@ mod tests {
         assert_eq!(loops.still(), ["queue has not turned for 65 s"]);
         drop(pulse);
         assert_eq!(loops.still(), [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_stops_what_goes_on_for_ever_and_waits_for_what_comes_to_its_end() {
+        let (loops, (done, mut is_done)) = (Loops::default(), tokio::sync::oneshot::channel());
+        let _running = loops.start("loop", |_pulse| std::future::pending());
+        let endless = loops.spawn(std::future::pending());
+        loops.finish({
+            let loops = loops.clone();
+            async move {
+                assert!(!loops.pause(Duration::from_hours(1)).await, "who only waits goes on at once");
+                sleep(Duration::from_secs(1)).await;
+                let _ = done.send(());
+            }
+        });
+        loops.end().await;
+        assert!(endless.is_finished() && is_done.try_recv().is_ok());
+        assert!(!is_ending(), "a loop that is ended has no bug");
     }
 
     #[test]

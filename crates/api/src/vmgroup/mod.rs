@@ -23,6 +23,8 @@ pub use update::{Portion, Round, Strategy, Update};
 /// The annotation by which somebody says to go on after an incident: its value is the incident that the status names. On a VCenter it
 /// counts for all its groups.
 pub const RELEASE_ANNOTATION: &str = "vm.codeconnect.vmworld.com/release";
+/// On a group that is being deleted and can't go on by itself: whatever is left of it in vCenter stays there.
+pub const ABANDON_ANNOTATION: &str = "vm.codeconnect.vmworld.com/abandon";
 
 /// The label, with the value `true`, or the type of a Secret that says that VMs may be given its data by cloud-init.
 pub const CLOUD_INIT_MARK: &str = "vm.codeconnect.vmworld.com/cloud-init";

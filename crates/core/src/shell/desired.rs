@@ -7,7 +7,10 @@ use drover_api::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 
 use super::{FINALIZER, former_hosts_name, hosts_name, is_ours};
-use crate::{Timestamp, reasons::Reason};
+use crate::{
+    Timestamp,
+    reasons::{ConditionType, Reason},
+};
 
 const IMAGE: &str = "busybox:latest";
 /// The seed's own words, down to the blank at their end.
@@ -126,7 +129,7 @@ fn is_known(shell: &MyOwnShell) -> bool {
     let Some(status) = &shell.status else { return false };
     let is_free = |condition: &Condition| {
         let free = [Reason::Reconciled, Reason::Provisioning, Reason::Expired, Reason::Deleting];
-        condition.type_ == "Ready" && free.iter().any(|reason| reason.word() == condition.reason)
+        condition.type_ == ConditionType::Ready.word() && free.iter().any(|reason| reason.word() == condition.reason)
     };
     status.observed_generation == shell.metadata.generation && status.conditions.iter().any(is_free)
 }

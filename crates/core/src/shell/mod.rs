@@ -29,7 +29,7 @@ pub use desired::Desired;
 pub use hosts::Machine;
 pub use manifest::{APPLIED, former_hosts_name, hosts_name, labels};
 pub use plan::{Plan, Step, plan};
-pub use status::{news, status};
+pub use status::{event, status};
 pub use trouble::Trouble;
 
 /// On MyOwnShells and their Deployments: it was the seed operator's.

@@ -12,7 +12,12 @@ use super::{
     labels,
     trouble::{failing_pods, overdue_pods, refused_pods},
 };
-use crate::{Timestamp, conditions::Conditions, events::News, reasons::Reason};
+use crate::{
+    Timestamp,
+    conditions::{self, Conditions, Kstatus},
+    events::Event,
+    reasons::{ConditionType, Reason},
+};
 
 /// How many shells are listed.
 const LISTED: usize = 50;
@@ -89,21 +94,15 @@ pub fn invalid(shell: &MyOwnShell, invalid: &Invalid, now: Timestamp) -> MyOwnSh
 
 /// What there is to tell of a change of status: an obstacle, once for each kind of it, and the end of the ttl.
 #[must_use]
-pub fn news(before: Option<&MyOwnShellStatus>, after: &MyOwnShellStatus) -> Option<News> {
-    let find = |status: &MyOwnShellStatus, kind: &str| {
-        status.conditions.iter().find(|condition| condition.type_ == kind).cloned()
-    };
-    let changed = |kind: &str| {
-        let after = find(after, kind)?;
-        let before = before.and_then(|before| find(before, kind));
-        (before.is_none_or(|before| before.reason != after.reason)).then_some(after)
-    };
+pub fn event(before: Option<&MyOwnShellStatus>, after: &MyOwnShellStatus) -> Option<Event> {
+    let ready = |status: &MyOwnShellStatus| conditions::find(&status.conditions, ConditionType::Ready).cloned();
+    let was = before.and_then(ready);
+    let ready = ready(after).filter(|ready| was.is_none_or(|was| was.reason != ready.reason))?;
     let is_reason = |condition: &Condition, reason: Reason| condition.reason == reason.word();
-    let ready = changed("Ready")?;
     let reason = Reason::ALL.iter().find(|reason| is_reason(&ready, **reason))?;
     match reason {
         Reason::Reconciled | Reason::Provisioning | Reason::Deleting => None,
-        reason => Some(News { is_warning: *reason != Reason::Expired, reason: reason.word(), message: ready.message }),
+        reason => Some(Event { is_warning: *reason != Reason::Expired, reason: reason.word(), message: ready.message }),
     }
 }
 
@@ -134,14 +133,8 @@ fn conditions(
     let stalled = trouble.filter(|trouble| trouble.needs_person()).map(Trouble::told);
     let before = shell.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let conditions = Conditions { before, generation: shell.metadata.generation, now };
-    vec![
-        conditions.judge("Ready", is_ready, reason, why),
-        conditions.judge("Reconciling", !is_ready && stalled.is_none(), reason, progress),
-        match stalled {
-            Some((reason, why)) => conditions.judge("Stalled", true, reason, why),
-            None => conditions.judge("Stalled", false, Reason::NotStalled, ""),
-        },
-    ]
+    let summary = Kstatus { is_ready, reason, message: why, progress, stalled };
+    summary.conditions().iter().map(|update| conditions.write(update)).collect()
 }
 
 fn selector(shell: &str) -> String {

@@ -1,15 +1,11 @@
 //! What a group may use, and how much of it.
 
 pub mod cloud_init;
-pub mod keys;
 pub mod pattern;
 pub mod quota;
 pub mod rules;
 
 use crate::vmgroup::Power;
-
-/// What is said of a vCenter whose reach is not restricted.
-pub const OPEN: &str = "every namespace that may use this vCenter may use all that Drover's user may use there: docs/vcenters.md#tenants says how to restrict that";
 
 /// A VM that clones are to be made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

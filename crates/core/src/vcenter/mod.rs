@@ -4,3 +4,4 @@ pub mod backoff;
 pub mod binding;
 pub mod brake;
 pub mod budget;
+pub mod status;

@@ -166,8 +166,7 @@ mod tests {
     use crate::{
         Plan, Trouble,
         names::Slot,
-        verdict,
-        vmgroup::{Hardware, HotAdd, MachineId, Power, desired::tests::desired as spec},
+        vmgroup::{Hardware, HotAdd, MachineId, Power, desired::tests::desired as spec, status::summarize},
     };
 
     fn desired() -> Desired {
@@ -206,7 +205,7 @@ mod tests {
     ) -> Changes {
         let desired = desired();
         let plan = Plan { actions, ..Plan::default() };
-        let verdict = verdict(&desired, &plan, &Trouble::None);
+        let summary = summarize(&desired, &plan, &Trouble::None);
         let observed = Some(&Observed { folder: Folder::Occupied, members, ..Observed::default() });
         let facts = Facts {
             desired: &desired,
@@ -214,7 +213,7 @@ mod tests {
             was_settled,
             observed,
             plan: &plan,
-            verdict: &verdict,
+            summary: &summary,
             obstacle_before: None,
         };
         drift.follow(&facts, Timestamp::from_second(second).unwrap())

@@ -6,11 +6,11 @@ use std::{
 };
 
 use crate::{
-    Action, Plan, Subject, Verdict,
-    events::News,
+    Action, Plan, Subject,
+    events::Event,
     names,
     reasons::{EventReason, Reason},
-    vmgroup::{Desired, Lookalikes, Member, Observed, Power},
+    vmgroup::{Desired, Lookalikes, Member, Observed, Power, status::Summary},
 };
 
 /// What is one piece of news for as long as it lasts, however its words change.
@@ -22,7 +22,7 @@ const HANDFUL: usize = 5;
 
 /// What has been told already, so that nothing is told again and again.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct EventHistory {
     generation: i64,
     /// Whether the group has been as declared at this generation. What is not so after that was changed in vCenter.
     was_settled: bool,
@@ -35,7 +35,7 @@ pub struct Told {
     more_lookalikes: BTreeSet<&'static str>,
 }
 
-/// What news are made from.
+/// What events are made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// What is declared.
@@ -49,14 +49,14 @@ pub struct Facts<'a> {
     /// What is to be done.
     pub plan: &'a Plan,
     /// What is said of it.
-    pub verdict: &'a Verdict,
+    pub summary: &'a Summary,
     /// What stood in its way when that was last written, if something did.
     pub obstacle_before: Option<&'a str>,
 }
 
-impl Told {
+impl EventHistory {
     /// What is new. A group that settles may hear of everything again.
-    pub fn news(&mut self, facts: &Facts<'_>) -> Vec<News> {
+    pub fn events(&mut self, facts: &Facts<'_>) -> Vec<Event> {
         if self.generation != facts.generation {
             // What is so in vCenter, and what lasts, is no news for another spec.
             self.generation = facts.generation;
@@ -65,31 +65,31 @@ impl Told {
             self.drifted.clear();
         }
         self.was_settled |= facts.was_settled;
-        let mut news = Vec::new();
+        let mut events = Vec::new();
         if let Some(observed) = facts.observed {
             if self.was_settled {
-                self.tell_of_drift(facts, observed, &mut news);
+                self.tell_of_drift(facts, observed, &mut events);
             } else {
-                self.tell_of_work(facts, &mut news);
+                self.tell_of_work(facts, &mut events);
             }
-            self.tell_of_lookalikes(observed, &mut news);
+            self.tell_of_lookalikes(observed, &mut events);
         }
         // What was told by another operator, before this one was started.
         let lasts = LASTING.iter().map(|reason| reason.word()).find(|word| Some(*word) == facts.obstacle_before);
         self.topics.extend(lasts.map(ToOwned::to_owned));
-        self.tell_of_obstacles(facts.verdict, &mut news);
-        let settled = facts.verdict.conditions[0].reason == Reason::Reconciled;
+        self.tell_of_obstacles(facts.summary, &mut events);
+        let settled = facts.summary.conditions[0].reason == Reason::Reconciled;
         if settled && (!facts.was_settled || !self.topics.is_empty() || !self.drifted.is_empty()) {
             self.topics.clear();
             self.drifted.clear();
             let machines = count(facts.desired.replicas as usize, "VM");
-            news.push(normal(Reason::Reconciled.word(), format!("{machines} as declared")));
+            events.push(Event::normal(Reason::Reconciled, format!("{machines} as declared")));
         }
-        news
+        events
     }
 
     /// Something was changed in vCenter, behind the group's back.
-    fn tell_of_drift(&mut self, facts: &Facts<'_>, observed: &Observed, news: &mut Vec<News>) {
+    fn tell_of_drift(&mut self, facts: &Facts<'_>, observed: &Observed, events: &mut Vec<Event>) {
         let mut untold = 0;
         for action in &facts.plan.actions {
             let subject = action.subject();
@@ -111,21 +111,21 @@ impl Told {
             }
             if subject == Subject::Folder || self.drifted.len() < HANDFUL {
                 self.drifted.insert(subject);
-                news.push(normal(EventReason::Drift.word(), message));
+                events.push(Event::normal(EventReason::Drift, message));
             } else {
                 untold += 1;
             }
         }
         if untold > 0 && self.topics.insert("more drift".to_owned()) {
-            news.push(normal(
-                EventReason::Drift.word(),
+            events.push(Event::normal(
+                EventReason::Drift,
                 format!("more VMs were changed in vCenter ({untold} now): putting them right"),
             ));
         }
     }
 
     /// VMs that somebody might take for the group's, and Drover doesn't.
-    fn tell_of_lookalikes(&mut self, observed: &Observed, news: &mut Vec<News>) {
+    fn tell_of_lookalikes(&mut self, observed: &Observed, events: &mut Vec<Event>) {
         let Lookalikes { copies, returned } = &observed.lookalikes;
         self.lookalikes.retain(|told| copies.contains(told) || returned.contains(told));
         let kinds = [
@@ -148,17 +148,17 @@ impl Told {
             let (by_name, more) = untold.split_at(room.min(untold.len()));
             for name in by_name {
                 self.lookalikes.insert((*name).clone());
-                news.push(warning(reason, format!("{name} {is_one}")));
+                events.push(Event::warning(reason, format!("{name} {is_one}")));
             }
             if more.is_empty() {
                 self.more_lookalikes.remove(reason);
             } else if self.more_lookalikes.insert(reason) {
-                news.push(warning(reason, format!("more VMs ({} now) {are_more}", more.len())));
+                events.push(Event::warning(reason, format!("more VMs ({} now) {are_more}", more.len())));
             }
         }
     }
 
-    fn tell_of_work(&mut self, facts: &Facts<'_>, news: &mut Vec<News>) {
+    fn tell_of_work(&mut self, facts: &Facts<'_>, events: &mut Vec<Event>) {
         let mut kinds: BTreeMap<_, usize> = BTreeMap::new();
         for action in &facts.plan.actions {
             let kind = match action {
@@ -171,13 +171,13 @@ impl Told {
         }
         for ((reason, verb), machines) in kinds {
             if self.topics.insert(reason.to_owned()) {
-                news.push(normal(reason, format!("{verb} {}", count(machines, "VM"))));
+                events.push(Event::normal(reason, format!("{verb} {}", count(machines, "VM"))));
             }
         }
     }
 
-    fn tell_of_obstacles(&mut self, verdict: &Verdict, news: &mut Vec<News>) {
-        let Some(obstacle) = &verdict.obstacle else {
+    fn tell_of_obstacles(&mut self, summary: &Summary, events: &mut Vec<Event>) {
+        let Some(obstacle) = &summary.obstacle else {
             self.topics.retain(|topic| LASTING.iter().all(|reason| reason.word() != topic));
             return;
         };
@@ -187,7 +187,7 @@ impl Told {
             reason => format!("{} {}", reason.word(), obstacle.message),
         };
         if self.topics.insert(topic) {
-            news.push(warning(obstacle.reason.word(), obstacle.message.clone()));
+            events.push(Event::warning(obstacle.reason, obstacle.message.clone()));
         }
     }
 }
@@ -202,14 +202,6 @@ fn cause(sentence: &str) -> String {
     let sentence =
         sentence.rsplit_once(" (and ").filter(|(_, more)| more.ends_with(" more)")).map_or(sentence, |it| it.0);
     sentence.split_whitespace().filter(|word| !is_changing(word)).collect::<Vec<_>>().join(" ")
-}
-
-fn warning(reason: &'static str, message: String) -> News {
-    News { is_warning: true, reason, message }
-}
-
-fn normal(reason: &'static str, message: String) -> News {
-    News { is_warning: false, reason, message }
 }
 
 /// How a machine was found, where that isn't as declared.
@@ -255,8 +247,7 @@ mod tests {
     use crate::{
         Timestamp, Trouble,
         names::Slot,
-        verdict,
-        vmgroup::{Folder, Hardware, HotAdd, MachineId, desired::tests::desired as spec},
+        vmgroup::{Folder, Hardware, HotAdd, MachineId, desired::tests::desired as spec, status::summarize},
     };
 
     fn desired() -> Desired {
@@ -287,7 +278,7 @@ mod tests {
     }
 
     fn tell(
-        told: &mut Told,
+        told: &mut EventHistory,
         was_settled: bool,
         members: Vec<Member>,
         actions: Vec<Action>,
@@ -296,7 +287,7 @@ mod tests {
         let desired = desired();
         let settled = actions.is_empty() && *trouble == Trouble::None;
         let plan = Plan { actions, settled, ..Plan::default() };
-        let verdict = verdict(&desired, &plan, trouble);
+        let summary = summarize(&desired, &plan, trouble);
         let observed = Some(&Observed { folder: Folder::Occupied, members, ..Observed::default() });
         let facts = Facts {
             desired: &desired,
@@ -304,15 +295,15 @@ mod tests {
             was_settled,
             observed,
             plan: &plan,
-            verdict: &verdict,
+            summary: &summary,
             obstacle_before: None,
         };
-        told.news(&facts).into_iter().map(|news| format!("{} {}", news.reason, news.message)).collect()
+        told.events(&facts).into_iter().map(|event| format!("{} {}", event.reason, event.message)).collect()
     }
 
     #[test]
     fn what_is_begun_is_told_once_and_its_end_too() {
-        let mut told = Told::default();
+        let mut told = EventHistory::default();
         let clones = vec![Action::Clone(Slot(0)), Action::Clone(Slot(1))];
         assert_eq!(tell(&mut told, false, vec![], clones.clone(), &Trouble::None), ["Cloning cloning 2 VMs"]);
         assert!(tell(&mut told, false, vec![], clones, &Trouble::None).is_empty());
@@ -322,8 +313,8 @@ mod tests {
 
     #[test]
     fn drift_says_what_was_found_and_that_it_was_put_right() {
-        let mut told = Told::default();
-        let found = |told: &mut Told| {
+        let mut told = EventHistory::default();
+        let found = |told: &mut EventHistory| {
             let actions = vec![Action::PowerOff(MachineId("vm-1".to_owned())), Action::Clone(Slot(1))];
             tell(told, true, vec![member(Power::Off, 7)], actions, &Trouble::None)
         };
@@ -340,10 +331,10 @@ mod tests {
 
     #[test]
     fn a_copy_is_told_of_once_and_again_when_it_comes_again() {
-        let mut told = Told::default();
+        let mut told = EventHistory::default();
         let desired = desired();
         let plan = Plan { settled: true, ..Plan::default() };
-        let verdict = verdict(&desired, &plan, &Trouble::None);
+        let summary = summarize(&desired, &plan, &Trouble::None);
         let mut tell = |copies: &[&str]| {
             let lookalikes = Lookalikes { copies: copies.iter().map(ToString::to_string).collect(), returned: vec![] };
             let observed = Some(&Observed { lookalikes, ..Observed::default() });
@@ -353,10 +344,10 @@ mod tests {
                 was_settled: true,
                 observed,
                 plan: &plan,
-                verdict: &verdict,
+                summary: &summary,
                 obstacle_before: None,
             };
-            told.news(&facts).into_iter().map(|news| news.reason).collect::<Vec<_>>()
+            told.events(&facts).into_iter().map(|event| event.reason).collect::<Vec<_>>()
         };
         assert_eq!(tell(&["/DC0/vm/copy"]), ["CopyFound"]);
         assert!(tell(&["/DC0/vm/copy"]).is_empty());
@@ -372,7 +363,7 @@ mod tests {
 
     #[test]
     fn many_that_drift_are_a_handful_of_news_and_one_for_the_rest() {
-        let mut told = Told::default();
+        let mut told = EventHistory::default();
         let cloned = |slots: u32| (0..slots).map(|slot| Action::Clone(Slot(slot))).collect::<Vec<_>>();
         let news = tell(&mut told, true, vec![], cloned(30), &Trouble::None);
         assert_eq!(news.len(), HANDFUL + 1);
@@ -389,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_failure_of_another_vm_or_of_more_of_them_is_the_same_news() {
-        let mut told = Told::default();
+        let mut told = EventHistory::default();
         let fails = |sentences: &[&str]| Trouble::TasksFail(sentences.iter().map(ToString::to_string).collect());
         let mut tell = |sentences: &[&str]| tell(&mut told, false, vec![], vec![], &fails(sentences)).len();
         assert_eq!(tell(&["cloning into slot 3: no room"]), 1);
@@ -404,7 +395,7 @@ mod tests {
 
     #[test]
     fn an_outage_is_told_once_and_a_failure_once_for_each_of_its_messages() {
-        let mut told = Told::default();
+        let mut told = EventHistory::default();
         let away = |why: &str| Trouble::VCenterAway(why.to_owned());
         assert_eq!(tell(&mut told, false, vec![], vec![], &away("refused")), ["VCenterUnreachable refused"]);
         assert!(tell(&mut told, false, vec![], vec![], &away("timed out")).is_empty());

@@ -3,21 +3,25 @@
 pub mod desired;
 pub mod drift;
 pub mod events;
+pub mod extra_config;
 pub mod faults;
 pub mod forecast;
 pub mod identity;
 pub mod in_flight;
 pub mod inventory;
 pub mod observed;
+pub mod outcome;
 pub mod placement;
 pub mod plan;
 pub mod progress;
 pub mod record;
 pub mod recorded;
+pub mod report;
 pub mod roll;
 pub mod room;
+pub mod status;
 pub mod take_over;
-pub mod verdict;
+pub mod trouble;
 pub mod view;
 
 pub use desired::{DeletionPolicy, Desired, ScaleIn, Strategy, UpdatePolicy};

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_api::{VmGroup, vmgroup::Record as Written};
+use drover_api::{VmGroup, VmGroupStatus, vmgroup::Record as Written};
 
 use crate::{
     Action,
@@ -114,6 +114,13 @@ impl Recorded {
 pub fn is_kept_of(group: &VmGroup) -> bool {
     let record = group.status.as_ref().and_then(|status| status.record.as_ref());
     record.is_some_and(|record| !(record.made.is_empty() && record.pending.is_empty() && record.going.is_empty()))
+}
+
+/// Whether no vCenter has ever been written down as the group's.
+#[must_use]
+pub fn was_nowhere(group: &VmGroup) -> bool {
+    let is_empty = |status: &VmGroupStatus| status.vcenter.is_none() && status.current_replicas.unwrap_or(0) == 0;
+    !is_kept_of(group) && group.status.as_ref().is_none_or(is_empty)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use drover_api::{VmGroup, vcenter::Enforce};
-use drover_core::{reasons::Reason, tenancy::OPEN};
+use drover_core::{reasons::Reason, vcenter::status::OPEN};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use tokio::{

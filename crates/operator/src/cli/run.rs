@@ -32,7 +32,7 @@ use crate::{
         serve::{self, Readiness, Told},
     },
     kube::{
-        events,
+        events::Recorder,
         leadership::{Leadership, LeaseScope, Leases},
         scope::{self, Reach, Scope},
         shared_watch::SharedWatch,
@@ -137,14 +137,12 @@ async fn run_with(
     } else {
         (Namespaces::unread(), None)
     };
-    events::look_ahead({
-        let namespaces = Arc::clone(&namespaces);
-        move |namespace| namespaces.is_ending(namespace)
-    });
+    let events = recorder(&kube, &leases, &namespaces, &loops);
     let again = Arc::new(Notify::new());
     let shells = async {
         if scope.runs(scope::Controller::MyOwnShell) {
-            let duty = myownshell::Duty { claim: leases.claim(&LeaseScope::General), again: Arc::clone(&again) };
+            let claim = leases.claim(&LeaseScope::General);
+            let duty = myownshell::Duty { claim, again: Arc::clone(&again), events: events.clone() };
             let (namespaces, metrics) = (Arc::clone(&namespaces), metrics.clone());
             myownshell::run(kube.clone(), &scope, duty, namespaces, metrics, told_to_stop.clone(), &loops).await;
         }
@@ -158,7 +156,15 @@ async fn run_with(
         scope.clone(),
     );
     let (infos, writers) = Infos::new();
-    let context = Arc::new(Context::new(kube.clone(), vcenters, prepared.cluster, infos, loops.clone(), scope.clone()));
+    let context = Arc::new(Context::new(
+        kube.clone(),
+        events.clone(),
+        vcenters,
+        prepared.cluster,
+        infos,
+        loops.clone(),
+        scope.clone(),
+    ));
     if let Some(admission) = &admission {
         Admission::begin(admission, &context);
     }
@@ -174,14 +180,19 @@ async fn run_with(
     // Before anything that takes time: other replicas wait for it.
     leadership.release().await;
     context.vcenters.farewell().await;
+    loops.end().await;
     outcome
 }
 
-/// Has it told which leases this replica holds, and has it alone tell what all replicas are told.
+/// By which everything is told.
+fn recorder(kube: &Client, leases: &Leases, namespaces: &Arc<Namespaces>, loops: &Loops) -> Recorder {
+    let (general, namespaces) = (leases.claim(&LeaseScope::General), Arc::clone(namespaces));
+    Recorder::new(kube, loops, move || general.holds(), move |namespace| namespaces.is_ending(namespace))
+}
+
+/// Has it told which leases this replica holds.
 fn watch_leases(metrics: &Metrics, leases: &Leases) {
     let general = leases.claim(&LeaseScope::General);
-    let claim = general.clone();
-    events::tell_for_all_if(move || claim.holds());
     metrics.at_scrape({
         let leases = leases.clone();
         move |metrics| {

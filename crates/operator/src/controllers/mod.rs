@@ -14,7 +14,7 @@ use drover_api::VmGroup;
 use kube::{Client, api::ObjectMeta};
 
 use crate::{
-    kube::{scope::Scope, shared_watch::SharedWatch},
+    kube::{events::Recorder, scope::Scope, shared_watch::SharedWatch},
     loops::Loops,
 };
 use binding::VCenters;
@@ -23,6 +23,8 @@ use info::Infos;
 /// What every reconcile needs.
 pub(crate) struct Context {
     pub kube: Client,
+    /// By which everything is told.
+    pub events: Recorder,
     pub vcenters: VCenters,
     /// The id of this Kubernetes cluster: its `kube-system` namespace's UID, unless another is given.
     pub cluster: String,
@@ -38,6 +40,7 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(
         kube: Client,
+        events: Recorder,
         vcenters: VCenters,
         cluster: String,
         infos: Infos,
@@ -45,7 +48,7 @@ impl Context {
         scope: Scope,
     ) -> Self {
         let (groups, vmgroups) = (OnceLock::new(), vmgroup::Memory::default());
-        Self { kube, vcenters, cluster, infos, loops, scope, groups, vmgroups }
+        Self { kube, events, vcenters, cluster, infos, loops, scope, groups, vmgroups }
     }
 
     /// Takes note of a group that the API server tells of.

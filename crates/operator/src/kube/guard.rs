@@ -2,9 +2,9 @@
 
 use std::{borrow::Cow, fmt::Debug};
 
-use drover_core::{events::News, reasons::EventReason};
+use drover_core::{events::Event, reasons::EventReason};
 use kube::{
-    Api, Client, Resource,
+    Api, Resource,
     api::{ListParams, ObjectMeta},
 };
 use serde::{
@@ -13,7 +13,7 @@ use serde::{
 };
 use serde_json::Value;
 
-use crate::kube::events;
+use super::events::Recorder;
 
 /// An object, or why it can't be read.
 #[derive(Clone, Debug)]
@@ -74,17 +74,14 @@ impl<K: Resource> Resource for Guarded<K> {
 }
 
 impl Unreadable {
-    /// Tells those who look at the object.
-    pub(crate) fn tell<K>(&self, kube: &Client)
+    /// Tells those who look at the object, for all replicas.
+    pub(crate) fn tell<K>(&self, recorder: &Recorder)
     where
         K: Resource<DynamicType = ()>,
     {
-        if !events::are_told_here() {
-            return;
-        }
         let message = format!("{self}: nothing is done for this {} until that is changed", K::kind(&()));
-        let news = News { is_warning: true, reason: EventReason::Unreadable.word(), message };
-        events::tell(kube, &Guarded::<K>(Err(self.clone())), &[news]);
+        let event = Event::warning(EventReason::Unreadable, message);
+        recorder.tell_for_all(&Guarded::<K>(Err(self.clone())), &[event]);
     }
 }
 

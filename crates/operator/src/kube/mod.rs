@@ -1,6 +1,7 @@
-//! What every controller shares of Kubernetes: watches, events, statuses, leases, and which namespaces and kinds are served.
+//! What every controller shares of Kubernetes: watches, events, finalizers, statuses, leases, and which namespaces and kinds are served.
 
 pub(crate) mod events;
+pub(crate) mod finalizer;
 pub(crate) mod guard;
 pub(crate) mod leadership;
 mod merged;

@@ -13,7 +13,7 @@ use std::{
 use backon::ExponentialBuilder;
 use futures::{Stream, StreamExt, future, stream};
 use kube::{
-    Api, Client, Resource,
+    Api, Resource,
     api::ObjectMeta,
     runtime::{
         WatchStreamExt, controller,
@@ -27,6 +27,7 @@ use tokio::sync::mpsc;
 use tracing::warn;
 
 use super::{
+    events::Recorder,
     guard::{Guarded, Unreadable},
     merged::{Named, Said, merged},
 };
@@ -58,7 +59,7 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> SharedWatch<K> {
     /// The watch that fills it, for those that nobody else tells of what can't be read. `notice` sees each event before the store does.
     pub(crate) fn watch(
         &self,
-        kube: &Client,
+        recorder: &Recorder,
         from: Vec<Api<Guarded<K>>>,
         writer: Writer<K>,
         mut notice: impl FnMut(&Event<Guarded<K>>, &Store<K>) + Send + 'static,
@@ -66,10 +67,10 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> SharedWatch<K> {
     where
         K: Debug + DeserializeOwned + Send + Sync,
     {
-        let (client, mut told) = (kube.clone(), HashMap::new());
+        let (recorder, mut told) = (recorder.clone(), HashMap::new());
         self.follow(from, writer, move |event, store| {
             match event {
-                Event::Apply(object) | Event::InitApply(object) => tell(object, &mut told, &client),
+                Event::Apply(object) | Event::InitApply(object) => tell(object, &mut told, &recorder),
                 Event::Delete(object) => drop(told.remove(object.meta().uid.as_deref().unwrap_or_default())),
                 Event::Init | Event::InitDone => {}
             }
@@ -182,7 +183,7 @@ fn warn_of_watch(kind: &str, error: &impl std::error::Error) {
 }
 
 /// Tells of an object that it can't be read, once for each reason.
-fn tell<K>(object: &Guarded<K>, told: &mut HashMap<String, String>, kube: &Client)
+fn tell<K>(object: &Guarded<K>, told: &mut HashMap<String, String>, recorder: &Recorder)
 where
     K: Resource<DynamicType = ()>,
 {
@@ -193,7 +194,7 @@ where
     };
     if told.insert(uid, unreadable.why.clone()).as_ref() != Some(&unreadable.why) {
         warn!(kind = %K::kind(&()), object = %named(object), error = %unreadable, "Object not readable");
-        unreadable.tell::<K>(kube);
+        unreadable.tell::<K>(recorder);
     }
 }
 

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use drover_api::VmGroup;
 use drover_core::{Timestamp, reasons::Reason};
+use futures::future;
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,
@@ -194,11 +195,12 @@ impl VCenterHandle {
     /// Ends what follows it, and then its session: whoever follows would log in again.
     pub(crate) async fn leave(&self) {
         self.is_retired.store(true, Ordering::Release);
-        self.running().clear();
+        let running = std::mem::take(&mut *self.running());
         self.retired.notify_waiters();
         let collector = self.collector().take();
         let submissions = std::mem::take(&mut *self.submissions.lock().unwrap_or_else(PoisonError::into_inner));
         let end = async {
+            future::join_all(running.into_iter().map(Running::stop)).await;
             // What is half said is said to its end.
             submissions.join_all().await;
             if let Some(collector) = collector {

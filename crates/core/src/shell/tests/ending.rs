@@ -73,9 +73,9 @@ fn after_its_ttl_only_the_word_of_it_is_left_until_it_is_raised() {
     let expected = "its ttl of 1h has been over since 2026-01-01T01:00:00Z: raise spec.ttl to have shells again";
     assert_eq!(told.message.as_deref(), Some(expected));
     assert_eq!(words(&told), [("True", "Expired"), ("False", "Expired"), ("False", "NotStalled")]);
-    let told_of = news(None, &told).unwrap();
+    let told_of = event(None, &told).unwrap();
     assert_eq!((told_of.reason, told_of.is_warning), ("Expired", false));
-    assert_eq!(news(Some(&told), &told), None);
+    assert_eq!(event(Some(&told), &told), None);
     assert_eq!(planned(&shell, &seen, 3602).steps, []);
     shell.spec.ttl = Some(drover_api::myownshell::Ttl("2h".to_owned()));
     assert!(!planned(&shell, &seen, 3602).steps.is_empty());

@@ -47,7 +47,7 @@ fn the_status_tells_how_many_shells_are_ready_and_how_to_open_them() {
     let condition = json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": quota});
     let refused = with(1, json!({"conditions": [condition]}));
     assert_eq!((refused.message.as_deref(), words(&refused)[2]), (Some(quota), ("True", "PodsRefused")));
-    let told_of = news(Some(&told), &refused).unwrap();
+    let told_of = event(Some(&told), &refused).unwrap();
     assert_eq!((told_of.reason, told_of.is_warning), ("PodsRefused", true));
     let slow = "ReplicaSet \"x\" has timed out progressing.";
     let condition =

@@ -2,7 +2,7 @@
 
 use crate::{
     Timestamp, names,
-    vmgroup::{Desired, Held, HeldFor, Observed, verdict::Trouble},
+    vmgroup::{Desired, Held, HeldFor, Observed, trouble::Trouble},
 };
 
 /// When something that isn't seen is worth a word.

@@ -17,9 +17,9 @@ use std::{
 
 use drover_api::{VCenter, VCenterStatus, VmGroup, vmgroup::Placement};
 use drover_core::{
-    tenancy::{keys::Keys, quota::Terms, rules::Rules},
+    tenancy::{quota::Terms, rules::Rules},
     vcenter::binding::{self, Home, NoVCenter, Recorded},
-    vmgroup::{recorded::is_kept_of, take_over::marker_uid},
+    vmgroup::{extra_config::Keys, recorded::is_kept_of, take_over::marker_uid},
 };
 use futures::future;
 use kube::{Api, Client, ResourceExt};
@@ -271,7 +271,6 @@ impl VCenters {
     /// Ends all sessions, which would otherwise stay until the vCenters tire of them. Nothing waits long for that.
     pub(crate) async fn farewell(&self) {
         future::join_all(self.lives().iter().map(|live| live.leave())).await;
-        self.loops.finished().await;
     }
 
     /// Whether a namespace is being deleted, as far as is known. Nothing can be made in it any more.

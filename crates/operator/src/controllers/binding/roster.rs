@@ -13,12 +13,12 @@ use drover_api::{
 };
 use drover_core::{
     tenancy::{
-        keys::{KeyPattern, Keys},
         pattern::Pattern,
         quota::{Quota, Terms},
         rules::{Allowed, Kind, Rules},
     },
     vcenter::binding::{Candidate, Names, NoVCenter, Serves, Standing},
+    vmgroup::extra_config::{KeyPattern, Keys},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{

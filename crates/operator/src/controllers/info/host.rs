@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use drover_api::{HostInfo, HostInfoStatus, Unknown};
-use drover_core::{Timestamp, reasons::Reason};
+use drover_core::{
+    Timestamp,
+    conditions::ConditionUpdate,
+    info::status::{Observation, Whole, healthy},
+    reasons::Reason,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::controller::Action as Requeue;
 use vim25::ManagedObjectReference;
 
-use super::{
-    report::{self, ConditionUpdate, Sight, Whole},
-    visible::Visible,
-};
+use super::{report, visible::Visible};
 use crate::{
     controllers::{Context, reconcile::Error},
     vcenter::{host::Host, mirror::Mirror},
@@ -31,23 +33,23 @@ pub(super) async fn reconcile(info: Arc<HostInfo>, context: Arc<Context>) -> Res
 }
 
 /// What can be seen of the host that is called so.
-fn see(visible: &Visible<'_>, name: &str) -> Sight<HostInfoStatus> {
+fn see(visible: &Visible<'_>, name: &str) -> Observation<HostInfoStatus> {
     let mirror = visible.mirror;
     let mut found = mirror.hosts_called(name);
     found.retain(|host| visible.has_host(host));
     match found[..] {
-        [] => Sight::Unclear {
+        [] => Observation::Unclear {
             reason: Reason::NotFound,
             message: format!("spec.hostname: there is no host {name:?} {}", visible.place()),
         },
         [reference] => match mirror.hosts.get(reference) {
-            Some(host) => Sight::Here {
+            Some(host) => Observation::Here {
                 status: status(mirror, reference, host),
                 health: health(host),
                 figures: figures(host),
                 are_read: host.figures.is_some(),
             },
-            None => Sight::Unclear { reason: Reason::NotFound, message: String::new() },
+            None => Observation::Unclear { reason: Reason::NotFound, message: String::new() },
         },
         _ => {
             let paths: Vec<_> = found.iter().filter_map(|host| mirror.host_path(host)).collect();
@@ -56,7 +58,7 @@ fn see(visible: &Visible<'_>, name: &str) -> Sight<HostInfoStatus> {
                 paths.len(),
                 paths.join(", ")
             );
-            Sight::Unclear { reason: Reason::Ambiguous, message }
+            Observation::Unclear { reason: Reason::Ambiguous, message }
         }
     }
 }
@@ -107,22 +109,18 @@ fn figures(host: &Host) -> Vec<Whole> {
 
 fn health(host: &Host) -> ConditionUpdate {
     let is = |state: &Option<String>, word: &str| state.as_deref() == Some(word);
-    let unwell = |message: String| ConditionUpdate::new(false, Reason::Unhealthy, message);
+    let unwell = |message: String| healthy(false, Reason::Unhealthy, message);
     match (&host.connection, &host.power) {
         (Some(state), _) if state != "connected" => unwell(format!("vCenter says that it is {state}")),
         (_, Some(power)) if power != "poweredOn" => unwell(format!("its power state is {power}")),
         _ if is(&host.health, "red") => {
             unwell("vCenter's overall status of it is red: see its alarms there".to_owned())
         }
-        _ if host.in_maintenance == Some(true) => {
-            ConditionUpdate::new(true, Reason::InMaintenance, "it is in maintenance mode")
+        _ if host.in_maintenance == Some(true) => healthy(true, Reason::InMaintenance, "it is in maintenance mode"),
+        _ if is(&host.health, "yellow") => {
+            healthy(true, Reason::Warning, "vCenter's overall status of it is yellow: see its alarms there")
         }
-        _ if is(&host.health, "yellow") => ConditionUpdate::new(
-            true,
-            Reason::Warning,
-            "vCenter's overall status of it is yellow: see its alarms there",
-        ),
-        _ => ConditionUpdate::new(true, Reason::Healthy, ""),
+        _ => healthy(true, Reason::Healthy, ""),
     }
 }
 
@@ -158,7 +156,8 @@ mod tests {
 
     #[test]
     fn the_seeds_figures_are_cores_times_speed_less_use() {
-        let Sight::Here { status, health, .. } = see(&Visible::all(&mirror(&[("host-1", host())])), "ESXi-1") else {
+        let Observation::Here { status, health, .. } = see(&Visible::all(&mirror(&[("host-1", host())])), "ESXi-1")
+        else {
             panic!("a host's name is found, however it is written")
         };
         assert_eq!((status.total_cpu, status.free_cpu), (Some(43980), Some(40514)));
@@ -169,7 +168,8 @@ mod tests {
     #[test]
     fn what_a_host_has_left_is_not_shown_before_its_use_is_known() {
         let fresh = Host { figures: None, ..host() };
-        let Sight::Here { status, are_read, .. } = see(&Visible::all(&mirror(&[("host-1", fresh)])), "esxi-1") else {
+        let Observation::Here { status, are_read, .. } = see(&Visible::all(&mirror(&[("host-1", fresh)])), "esxi-1")
+        else {
             panic!("it is there")
         };
         assert_eq!((status.total_cpu, status.free_cpu, status.free_mem), (Some(43980), None, None));
@@ -178,7 +178,8 @@ mod tests {
 
     #[test]
     fn a_host_that_is_not_there_or_there_twice_is_said_to_be() {
-        let Sight::Unclear { reason, message } = see(&Visible::all(&mirror(&[("host-1", host())])), "esxi-2") else {
+        let Observation::Unclear { reason, message } = see(&Visible::all(&mirror(&[("host-1", host())])), "esxi-2")
+        else {
             panic!("there is no such host")
         };
         assert_eq!(
@@ -186,7 +187,9 @@ mod tests {
             (Reason::NotFound, r#"spec.hostname: there is no host "esxi-2" in vCenter"#)
         );
         let twice = mirror(&[("host-1", host()), ("host-2", host())]);
-        let Sight::Unclear { reason, message } = see(&Visible::all(&twice), "esxi-1") else { panic!("there are two") };
+        let Observation::Unclear { reason, message } = see(&Visible::all(&twice), "esxi-1") else {
+            panic!("there are two")
+        };
         assert!(
             reason == Reason::Ambiguous && message.ends_with("name one by its path: /esxi-1, /esxi-1"),
             "{message}"

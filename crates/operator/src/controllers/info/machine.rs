@@ -3,14 +3,19 @@
 use std::sync::Arc;
 
 use drover_api::{Unknown, VMInfo, VMInfoStatus};
-use drover_core::{Timestamp, reasons::Reason, vmgroup::Power};
+use drover_core::{
+    Timestamp,
+    conditions::ConditionUpdate,
+    info::status::{Observation, Whole, healthy},
+    reasons::Reason,
+    vmgroup::Power,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::controller::Action as Requeue;
 use vim25::ManagedObjectReference;
 
 use super::{
-    group_of,
-    report::{self, ConditionUpdate, Sight, Whole},
+    group_of, report,
     visible::{EVERYWHERE, Visible},
 };
 use crate::{
@@ -43,7 +48,7 @@ pub(super) async fn reconcile(info: Arc<VMInfo>, context: Arc<Context>) -> Resul
 }
 
 /// What can be seen of the machine that is called so.
-fn see(visible: &Visible<'_>, word: &str) -> Sight<VMInfoStatus> {
+fn see(visible: &Visible<'_>, word: &str) -> Observation<VMInfoStatus> {
     let mirror = visible.mirror;
     let found = mirror.machines_called(word, |machine| visible.has_machine(machine));
     match found[..] {
@@ -61,19 +66,19 @@ fn see(visible: &Visible<'_>, word: &str) -> Sight<VMInfoStatus> {
                 paths.len(),
                 paths.join(", ")
             );
-            Sight::Unclear { reason: Reason::Ambiguous, message }
+            Observation::Unclear { reason: Reason::Ambiguous, message }
         }
     }
 }
 
-fn nowhere(word: &str, place: &str) -> Sight<VMInfoStatus> {
+fn nowhere(word: &str, place: &str) -> Observation<VMInfoStatus> {
     let message = format!("spec.nodename: no VM {place} has the name, path, UUID or address {word:?}");
-    Sight::Unclear { reason: Reason::NotFound, message }
+    Observation::Unclear { reason: Reason::NotFound, message }
 }
 
-fn here(mirror: &Mirror, reference: &ManagedObjectReference) -> Sight<VMInfoStatus> {
+fn here(mirror: &Mirror, reference: &ManagedObjectReference) -> Observation<VMInfoStatus> {
     match mirror.machines.get(reference) {
-        Some(machine) => Sight::Here {
+        Some(machine) => Observation::Here {
             status: status(mirror, reference, machine),
             health: health(machine),
             figures: figures(mirror, machine),
@@ -139,17 +144,15 @@ fn figures(mirror: &Mirror, machine: &Machine) -> Vec<Whole> {
 
 fn health(machine: &Machine) -> ConditionUpdate {
     let facts = &machine.facts;
-    let unwell = |message: String| ConditionUpdate::new(false, Reason::Unhealthy, message);
+    let unwell = |message: String| healthy(false, Reason::Unhealthy, message);
     match (&machine.connection, &facts.question, facts.health.as_deref()) {
         (Some(state), ..) if state != "connected" => unwell(format!("vCenter says that it is {state}")),
         (_, Some(question), _) => unwell(format!("it waits for an answer in vCenter: {question}")),
         (.., Some("red")) => unwell("vCenter's overall status of it is red: see its alarms there".to_owned()),
-        (.., Some("yellow")) => ConditionUpdate::new(
-            true,
-            Reason::Warning,
-            "vCenter's overall status of it is yellow: see its alarms there",
-        ),
-        _ => ConditionUpdate::new(true, Reason::Healthy, ""),
+        (.., Some("yellow")) => {
+            healthy(true, Reason::Warning, "vCenter's overall status of it is yellow: see its alarms there")
+        }
+        _ => healthy(true, Reason::Healthy, ""),
     }
 }
 
@@ -204,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_machine_is_shown_with_the_names_of_what_it_is_on() {
-        let Sight::Here { status, figures, .. } = see(&Visible::all(&mirror(&[machine()])), "web") else {
+        let Observation::Here { status, figures, .. } = see(&Visible::all(&mirror(&[machine()])), "web") else {
             panic!("it is there")
         };
         assert_eq!((status.total_cpu, status.total_mem), (Some(2), Some(4096)));
@@ -220,29 +223,34 @@ mod tests {
     #[test]
     fn a_machine_that_is_off_has_not_been_started() {
         let off = Machine { power: Power::Off, ..machine() };
-        let Sight::Here { status, .. } = see(&Visible::all(&mirror(&[off])), "web") else { panic!("it is there") };
+        let Observation::Here { status, .. } = see(&Visible::all(&mirror(&[off])), "web") else {
+            panic!("it is there")
+        };
         assert_eq!((status.boot_time, status.power_state.as_deref()), (None, Some("poweredOff")));
     }
 
     #[test]
     fn of_two_machines_of_one_name_both_paths_are_told() {
-        let Sight::Unclear { reason, message } = see(&Visible::all(&mirror(&[machine(), machine()])), "web") else {
+        let Observation::Unclear { reason, message } = see(&Visible::all(&mirror(&[machine(), machine()])), "web")
+        else {
             panic!("there are two")
         };
         let expected = r#"spec.nodename: 2 VMs match "web": name one by its path: /web, /web"#;
         assert_eq!((reason, message.as_str()), (Reason::Ambiguous, expected));
-        let Sight::Unclear { reason, .. } = see(&Visible::all(&mirror(&[])), "web") else { panic!("there is none") };
+        let Observation::Unclear { reason, .. } = see(&Visible::all(&mirror(&[])), "web") else {
+            panic!("there is none")
+        };
         assert_eq!(reason, Reason::NotFound);
     }
 
     #[test]
     fn health_names_what_a_machine_waits_for() {
         let mut machine = machine();
-        assert_eq!(health(&machine), ConditionUpdate::new(true, Reason::Healthy, ""));
+        assert_eq!(health(&machine), healthy(true, Reason::Healthy, ""));
         machine.facts.health = Some("red".to_owned());
         machine.facts.question = Some("Was it moved or copied?".to_owned());
         let waits = "it waits for an answer in vCenter: Was it moved or copied?";
-        assert_eq!(health(&machine), ConditionUpdate::new(false, Reason::Unhealthy, waits));
+        assert_eq!(health(&machine), healthy(false, Reason::Unhealthy, waits));
         machine.connection = Some("orphaned".to_owned());
         assert_eq!(health(&machine).message, "vCenter says that it is orphaned");
     }

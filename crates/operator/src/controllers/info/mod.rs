@@ -19,7 +19,7 @@ use std::{
 
 use drover_api::{HostInfo, VCenter, VMInfo, VmGroup, vminfo::SCALE_IN_FIRST};
 use drover_core::{
-    figures::{Turns, When},
+    info::figures::{Turns, When},
     vmgroup::take_over::marker_uid,
 };
 use futures::{Stream, StreamExt, stream};
@@ -48,7 +48,7 @@ use crate::{
         mirror::GroupKey,
     },
 };
-pub(crate) use publish::{Publication, hosts as publish_hosts};
+pub(crate) use publish::hosts as publish_hosts;
 
 const MANAGER: &str = "drover";
 /// How long to wait for a watch that is behind.
@@ -299,7 +299,7 @@ fn start_hosts(
 ) -> Running {
     let infos = &context.infos;
     let mut departures = Departures::default();
-    let told = infos.hosts.watch(&context.kube, context.scope.reach.apis(&context.kube), writer, {
+    let told = infos.hosts.watch(&context.events, context.scope.reach.apis(&context.kube), writer, {
         let context = Arc::clone(context);
         move |event, store| departures.of(event, store).iter().for_each(|uid| context.infos.forget(uid))
     });
@@ -315,7 +315,7 @@ fn start_machines(
 ) -> Running {
     let infos = &context.infos;
     let mut departures = Departures::default();
-    let told = infos.machines.watch(&context.kube, context.scope.reach.apis(&context.kube), writer, {
+    let told = infos.machines.watch(&context.events, context.scope.reach.apis(&context.kube), writer, {
         let context = Arc::clone(context);
         move |event, store| {
             departures.of(event, store).iter().for_each(|uid| context.infos.forget(uid));

@@ -9,10 +9,11 @@ use std::{
 
 use drover_api::{HostInfo, HostInfoSpec, VCenter, VMInfo, VMInfoSpec, VmGroup, vminfo::GROUP_LABEL};
 use drover_core::{
-    events::News,
+    events::Event,
+    info::publication::{HostNames, host_names},
     names,
-    publication::{HostNames, host_names},
     reasons::Reason,
+    vcenter::status::Publication,
     vmgroup::take_over::marker_uid,
 };
 use k8s_openapi::NamespaceResourceScope;
@@ -28,7 +29,6 @@ use super::{MANAGER, MOMENT, controller};
 use crate::{
     controllers::{Context, binding::BoundVCenter, reconcile::Error},
     kube::{
-        events,
         refusal::{is_namespace_ending, is_namespace_leaving, is_stale},
         scope::{Controller, Scope},
     },
@@ -45,21 +45,6 @@ const AT_ONCE: usize = 50;
 const VCENTER_LABEL: &str = "vm.codeconnect.vmworld.com/vcenter";
 /// How many names a message lists.
 const LISTED: usize = 3;
-
-/// What came of publishing the hosts of a vCenter.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Publication {
-    /// Nobody asks for it.
-    NotAsked,
-    /// It isn't known yet.
-    Unknown,
-    /// Each host has its HostInfo.
-    Whole,
-    /// The namespace is being deleted, and takes no more.
-    Ending(String),
-    /// Some hosts have none, and why.
-    Incomplete(Reason, String),
-}
 
 /// Makes a VMInfo for each member of a group, and removes those whose member is gone.
 pub(super) async fn members(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
@@ -141,7 +126,7 @@ fn tell_of_those_in_the_way(context: &Context, group: &VmGroup, names: &BTreeSet
         "{} not published: a VMInfo of that name is there that isn't the group's, and is left alone: delete it, or give it another name",
         listed(names)
     );
-    events::tell(&context.kube, group, &[News { is_warning: true, reason: Reason::NameTaken.word(), message }]);
+    context.events.tell(group, &[Event::warning(Reason::NameTaken, message)]);
 }
 
 /// The first few of some names, and how many more there are.

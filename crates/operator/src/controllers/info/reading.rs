@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_core::figures::Reading;
+use drover_core::info::figures::Reading;
 use kube::ResourceExt;
 use tokio::{task::JoinHandle, time::sleep};
 use vim25::ManagedObjectReference;
@@ -59,7 +59,7 @@ fn look(context: &Context, vcenters: &mut HashMap<String, Asked>) {
         let shown = of_mirror(&live, shown.remove(&live.name).unwrap_or_default());
         let due = vcenter.reading.due(&shown, Instant::now());
         if !due.is_empty() {
-            vcenter.under_way = Some(tokio::spawn(async move { live.read_figures(due).await }));
+            vcenter.under_way = Some(context.loops.spawn(async move { live.read_figures(due).await }));
         }
     }
 }

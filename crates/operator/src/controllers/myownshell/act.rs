@@ -25,7 +25,10 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use crate::{
-    kube::refusal::{is_namespace_leaving, is_stale},
+    kube::{
+        finalizer,
+        refusal::{is_namespace_leaving, is_stale},
+    },
     telemetry::log::named,
 };
 
@@ -70,7 +73,7 @@ pub(super) async fn act(
             // What comes after it was planned with it.
             break;
         }
-        if outcome.refusal.is_some() {
+        if outcome.refusal.is_some() || outcome.is_stale {
             break;
         }
     }
@@ -85,15 +88,22 @@ async fn take(
     outcome: &mut Outcome,
 ) -> Result<(), kube::Error> {
     match step {
-        Step::Hold => add_finalizer(kube, shell).await,
+        Step::Hold => {
+            outcome.is_stale = !finalizer::put_on(&of_its_kind(kube, shell), shell.meta(), FINALIZER).await?;
+            Ok(())
+        }
         Step::LetGo => {
             info!(myownshell = %named(shell), "Successfully finalized MyOwnShell");
-            drop_finalizer(kube, shell).await
+            outcome.is_stale = !finalizer::take_off(&of_its_kind(kube, shell), shell.meta(), FINALIZER).await?;
+            Ok(())
         }
-        Step::Release => match &seen.deployment {
-            Some(deployment) => drop_finalizer(kube, deployment).await,
-            None => Ok(()),
-        },
+        Step::Release => {
+            if let Some(deployment) = &seen.deployment {
+                let deployments = of_its_kind(kube, deployment);
+                outcome.is_stale = !finalizer::take_off(&deployments, deployment.meta(), FINALIZER).await?;
+            }
+            Ok(())
+        }
         Step::Apply(manifest) => match manifest["kind"].as_str() {
             Some("ConfigMap") => make_or_apply::<ConfigMap>(kube, manifest).await,
             Some("Service") => make_or_apply::<Service>(kube, manifest).await,
@@ -202,36 +212,18 @@ async fn remove<K>(kube: &Client, object: &K, how: PropagationPolicy) -> Result<
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
-    let api: Api<K> = Api::namespaced(kube.clone(), &object.namespace().unwrap_or_default());
     let preconditions = Preconditions { uid: object.uid(), resource_version: None };
     let params =
         DeleteParams { propagation_policy: Some(how), preconditions: Some(preconditions), ..Default::default() };
-    forgive_gone(api.delete(&object.name_any(), &params).await.map(|_| ()))
+    forgive_gone(of_its_kind(kube, object).delete(&object.name_any(), &params).await.map(|_| ()))
 }
 
-async fn add_finalizer(kube: &Client, shell: &MyOwnShell) -> Result<(), kube::Error> {
-    let finalizers = shell.finalizers().iter().cloned().chain([FINALIZER.to_owned()]).collect();
-    set_finalizers(kube, shell, finalizers).await
-}
-
-/// Takes Drover's finalizer off an object.
-pub(super) async fn drop_finalizer<K>(kube: &Client, object: &K) -> Result<(), kube::Error>
+/// The objects of the same kind and namespace.
+pub(super) fn of_its_kind<K>(kube: &Client, object: &K) -> Api<K>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
-    let others = object.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER).cloned().collect();
-    forgive_gone(set_finalizers(kube, object, others).await)
-}
-
-async fn set_finalizers<K>(kube: &Client, object: &K, finalizers: Vec<String>) -> Result<(), kube::Error>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
-{
-    let api: Api<K> = Api::namespaced(kube.clone(), &object.namespace().unwrap_or_default());
-    // With the version it was read at, so that nobody else's finalizer is lost.
-    let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": object.resource_version()}});
-    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-    api.patch(&object.name_any(), &params, &Patch::Merge(patch)).await.map(|_| ())
+    Api::namespaced(kube.clone(), &object.namespace().unwrap_or_default())
 }
 
 fn forgive_gone(outcome: Result<(), kube::Error>) -> Result<(), kube::Error> {

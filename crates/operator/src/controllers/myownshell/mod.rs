@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 use drover_api::MyOwnShell;
 use drover_core::{
     Timestamp,
-    events::News,
+    events::Event,
     reasons::EventReason,
     shell::{self, Desired, Machines, Plan, Seen, desired::Invalid, plan},
 };
@@ -21,7 +21,7 @@ use kube::{Client, runtime::controller::Action as Requeue};
 
 use crate::{
     controllers::{binding::Namespaces, reconcile::Error},
-    kube::{events, leadership::Claim},
+    kube::{events::Recorder, leadership::Claim},
     telemetry::metrics::Metrics,
 };
 use act::act;
@@ -40,6 +40,7 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// What every reconcile needs.
 struct Context {
     kube: Client,
+    events: Recorder,
     /// The right to work on MyOwnShells.
     claim: Claim,
     /// Those that there are: nothing is made in one that is being deleted.
@@ -82,7 +83,7 @@ async fn advance(shell: &MyOwnShell, context: &Context) -> Result<Requeue, Error
     }
     if let Some(deed) = plan.drift.filter(|_| outcome.has_changed) {
         let message = format!("the Deployment {deed}");
-        events::tell(&context.kube, shell, &[News { is_warning: false, reason: EventReason::Drift.word(), message }]);
+        context.events.tell(shell, &[Event::normal(EventReason::Drift, message)]);
     }
     plan.trouble = outcome.refusal.or(plan.trouble);
     report(shell, context, &desired, &seen, &plan).await
@@ -125,9 +126,7 @@ async fn report(
         context.pace.forget(shell);
         return Ok(Requeue::requeue(MOMENT));
     }
-    if let Some(news) = shell::news(shell.status.as_ref(), &status) {
-        events::tell(&context.kube, shell, &[news]);
-    }
+    context.events.tell(shell, shell::event(shell.status.as_ref(), &status).as_slice());
     Ok(Requeue::requeue(rest))
 }
 

@@ -3,7 +3,7 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use drover_api::MyOwnShell;
-use drover_core::shell::{APP, is_held_for_nothing, labels};
+use drover_core::shell::{APP, FINALIZER, is_held_for_nothing, labels};
 use futures::{Stream, StreamExt, future, stream};
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 
 use super::{
     Context, RESYNC,
-    act::drop_finalizer,
+    act::of_its_kind,
     members::{Key, Members},
     reconcile,
     report::Pace,
@@ -37,6 +37,8 @@ use crate::{
         reconcile::{Error, measured, on_error, timely},
     },
     kube::{
+        events::Recorder,
+        finalizer,
         guard::Guarded,
         leadership::Claim,
         scope::{self, Scope},
@@ -55,13 +57,15 @@ pub(crate) struct Duty {
     pub claim: Claim,
     /// Says when all are to be looked at.
     pub again: Arc<Notify>,
+    /// By which everything is told.
+    pub events: Recorder,
 }
 
 /// Keeps all MyOwnShells as they are declared, until told to stop, while this replica has the claim.
 pub(crate) async fn run(
     kube: Client,
     scope: &Scope,
-    Duty { claim, again }: Duty,
+    Duty { claim, again, events }: Duty,
     namespaces: Arc<Namespaces>,
     metrics: Metrics,
     told_to_stop: impl Future<Output = ()> + Clone + Send + Sync + 'static,
@@ -77,6 +81,7 @@ pub(crate) async fn run(
     };
     let context = Arc::new(Context {
         kube: kube.clone(),
+        events: events.clone(),
         claim,
         namespaces,
         members,
@@ -100,7 +105,7 @@ pub(crate) async fn run(
     let config = || controller::Config::default().concurrency(16).debounce(TOGETHER);
 
     let (declared, writer) = SharedWatch::new();
-    let watched = declared.watch(&kube, reach.apis(&kube), writer, |_, _| {});
+    let watched = declared.watch(&events, reach.apis(&kube), writer, |_, _| {});
     let (all, of_pods) = (declared.store.clone(), declared.store.clone());
     let mut shells = Controller::for_stream(watched, declared.store);
     for deployments in reach.apis::<Meta<Deployment>>(&kube) {
@@ -167,13 +172,11 @@ async fn release(deployment: Arc<Meta<Deployment>>, context: Arc<Context>) -> Re
         return Ok(Requeue::await_change());
     }
     let Some(mandate) = context.claim.mandate() else { return Ok(Requeue::await_change()) };
-    let dropped = mandate.during(drop_finalizer(&context.kube, &*deployment)).await;
-    let Some(dropped) = dropped else { return Ok(Requeue::await_change()) };
-    match dropped {
-        // It has changed, and the watch brings what it is now.
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Requeue::requeue(RESYNC)),
-        outcome => Ok(outcome.map(|()| Requeue::await_change())?),
-    }
+    let deployments = of_its_kind(&context.kube, &*deployment);
+    let dropped = mandate.during(finalizer::take_off(&deployments, &deployment.metadata, FINALIZER)).await;
+    // What has changed is what the watch brings.
+    let is_done = dropped.unwrap_or(Ok(true))?;
+    Ok(if is_done { Requeue::await_change() } else { Requeue::requeue(RESYNC) })
 }
 
 fn named(object: &impl ResourceExt, shell: &str) -> Option<ObjectRef<MyOwnShell>> {

@@ -5,7 +5,7 @@ mod report;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use drover_api::{VCenter, vmgroup::RELEASE_ANNOTATION};
-use drover_core::Timestamp;
+use drover_core::{Timestamp, vcenter::status::Publication};
 use kube::{
     Api, ResourceExt,
     runtime::{
@@ -22,7 +22,7 @@ use crate::{
     controllers::{
         Context,
         binding::{RULES_HOLD, limits},
-        info::{self, Publication},
+        info,
         reconcile::{self, Error},
         vmgroup,
     },
@@ -30,6 +30,7 @@ use crate::{
     loops::Running,
     vcenter::{Trigger, VCenterHandle, privileges},
 };
+use report::Findings;
 
 /// How often the figures of a VCenter are looked at. It costs nothing where they are the same.
 const LOOK: Duration = Duration::from_secs(3);
@@ -45,7 +46,7 @@ pub(crate) fn start(
     orders: mpsc::UnboundedReceiver<ObjectRef<VCenter>>,
 ) -> Running {
     let mut there = BTreeSet::new();
-    let told = shared_watch.watch(&context.kube, vec![Api::all(context.kube.clone())], writer, {
+    let told = shared_watch.watch(&context.events, vec![Api::all(context.kube.clone())], writer, {
         let context = Arc::clone(context);
         move |event, _| match event {
             watcher::Event::Delete(vcenter) => retain(&context, |name| name != vcenter.name_any()),
@@ -69,7 +70,8 @@ pub(crate) fn start(
 fn retain(context: &Arc<Context>, is_there: impl Fn(&str) -> bool) {
     if context.vcenters.retain(is_there) {
         let context = Arc::clone(context);
-        tokio::spawn(async move {
+        let loops = context.loops.clone();
+        loops.spawn(async move {
             sleep(RULES_HOLD).await;
             context.vcenters.end_held_rules();
         });
@@ -101,8 +103,11 @@ async fn reconcile_as(
     context: &Context,
     outlook: &Result<Arc<VCenterHandle>, String>,
 ) -> Result<Requeue, Error> {
-    let mut publication = Publication::Unknown;
-    let mut quotas = None;
+    let mut findings = Findings {
+        publication: Publication::Unknown,
+        not_allowed: vmgroup::not_allowed_in(context, &vcenter.name_any()),
+        quotas: None,
+    };
     if let Ok(live) = outlook {
         live.enter(mandate);
         if live.away().is_none() && !live.is_in_sight() && was_told(vcenter) {
@@ -112,16 +117,14 @@ async fn reconcile_as(
         if live.is_in_sight() {
             if vmgroup::foresee(context, live) {
                 vmgroup::read_disks(context, live).await;
-                quotas = Some(vmgroup::quotas(context, live));
+                findings.quotas = Some(vmgroup::quotas(context, live));
             }
             live.judge();
             check_rights(live, vcenter).await;
-            publication = info::publish_hosts(context, live, vcenter).await;
+            findings.publication = info::publish_hosts(context, live, vcenter).await;
         }
     }
-    let not_allowed = vmgroup::not_allowed_in(context, &vcenter.name_any());
-    let outlook = outlook.as_ref().map_err(String::as_str);
-    report::write(&context.kube, vcenter, outlook, publication, not_allowed.as_deref(), quotas).await?;
+    report::write(context, vcenter, outlook, findings).await?;
     Ok(Requeue::requeue(LOOK))
 }
 

@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
-use drover_api::{VmGroup, VmGroupSpec, vcenter::Reach, vmgroup::Placement};
+use drover_api::{
+    VmGroup, VmGroupSpec,
+    vcenter::Reach,
+    vmgroup::{ABANDON_ANNOTATION as ABANDON, Placement},
+};
 use drover_core::{
     Timestamp, Trouble,
     tenancy::{cloud_init, quota::Terms, rules::Rules},
     vcenter::binding::NoVCenter,
     vmgroup::{
         DeletionPolicy, Desired,
-        recorded::is_kept_of,
+        outcome::{Allowed, Outcome, RESYNC},
+        recorded::{is_kept_of, was_nowhere},
         take_over::{Inheritance, marker_uid},
     },
 };
@@ -17,18 +22,16 @@ use kube::{Api, runtime::controller::Action as Requeue};
 use vim25::LookupError;
 
 use super::{
-    ABANDON, RESYNC, Request, Stop,
+    Request, Stop,
     decide::{Next, decide},
     dereference::{LOOK_AGAIN, concern_clones, dereference, find_source, look_again, trouble_of},
     keys::{self, BadKeys},
     kind::Fate,
-    outcome::{Allowed, Outcome, blind, over, stuck},
     record::{self, WriteOutcome},
     report,
     source::{self, Unusable},
     take_over,
     validate::Valid,
-    was_nowhere,
 };
 use crate::{
     controllers::{
@@ -114,14 +117,14 @@ pub(super) async fn advance(
 ) -> Result<Outcome, Stop> {
     let Request { context, group, groups, mandate } = request;
     let outcome = match binding {
-        _ if let Fate::Unknown(why) = fate => stuck(unknown_fate(why), LOOK_AGAIN),
+        _ if let Fate::Unknown(why) = fate => Outcome::stuck(unknown_fate(why), LOOK_AGAIN),
         Ok(Binding::Here(bound) | Binding::Leave(bound)) if *fate == Fate::Ends => {
             let outcome = advance_at(&Site::new(context, bound, group, mandate), group, desired).await?;
             // Clones that are on their way are waited for, where they can be seen.
-            if outcome.trouble == Trouble::None { outcome } else { over() }
+            if outcome.trouble == Trouble::None { outcome } else { Outcome::over() }
         }
         // Its VCenter may be gone with the kind of that. Nothing is to be done there.
-        _ if *fate == Fate::Ends => over(),
+        _ if *fate == Fate::Ends => Outcome::over(),
         Ok(Binding::Here(bound)) => advance_at(&Site::new(context, bound, group, mandate), group, desired).await?,
         Ok(Binding::Settle(name)) => {
             let is_done = report::settle(groups, &context.vmgroups.latest, group, Some(name)).await?;
@@ -138,11 +141,11 @@ pub(super) async fn advance(
             outcome
         }
         // It was never at home anywhere, so nothing is left of it.
-        Err(_) if desired.deletion.is_some() && was_nowhere(group) => over(),
-        Err(NoVCenter::NamespaceNotRead(_)) if context.vcenters.is_new() || is_new(group) => blind(),
-        Err(none) => stuck(homeless(none), RESYNC),
+        Err(_) if desired.deletion.is_some() && was_nowhere(group) => Outcome::over(),
+        Err(NoVCenter::NamespaceNotRead(_)) if context.vcenters.is_new() || is_new(group) => Outcome::blind(),
+        Err(none) => Outcome::stuck(homeless(none), RESYNC),
     };
-    context.vcenters.metrics.planned(outcome.outcome());
+    context.vcenters.metrics.planned(outcome.word());
     if outcome.observed.is_none() {
         // Nothing was planned, so nothing that was planned before is to be done.
         context.vcenters.withdraw(&desired.uid);
@@ -161,14 +164,14 @@ pub(super) async fn advance(
 async fn advance_at(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<Outcome, Error> {
     if !site.live.honours(site.mandate) {
         // Its vCenter was declared a moment ago.
-        return Ok(blind());
+        return Ok(Outcome::blind());
     }
     site.live.enter(site.mandate);
     if let Some(away) = site.live.away_for_tenants() {
-        return Ok(stuck(Trouble::VCenterAway(away), RESYNC));
+        return Ok(Outcome::stuck(Trouble::VCenterAway(away), RESYNC));
     }
     if !site.live.is_in_sight() {
-        return Ok(blind());
+        return Ok(Outcome::blind());
     }
     let instance = site.live.about().and_then(|about| about.instance_uuid);
     let was = group.status.as_ref().and_then(|status| status.vcenter_instance.clone());
@@ -180,10 +183,10 @@ async fn advance_at(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Resu
              with all that is left of it there, delete it and annotate it with {ABANDON}=true",
             site.live.name
         );
-        return Ok(stuck(Trouble::VCenterAway(why), RESYNC));
+        return Ok(Outcome::stuck(Trouble::VCenterAway(why), RESYNC));
     }
     if !foresee(site.context, site.live) {
-        return Ok(blind());
+        return Ok(Outcome::blind());
     }
     let groups: Api<VmGroup> = Api::namespaced(site.context.kube.clone(), &desired.namespace);
     let inheritance = take_over::look(group, desired, &site.live.mirror(), &site.context.cluster);
@@ -194,25 +197,28 @@ async fn advance_at(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Resu
                 // What was kept of the group was about VMs of its own, and there are none.
                 site.live.executor().forget(&desired.uid);
             }
-            return Ok(blind());
+            return Ok(Outcome::blind());
         }
-        Inheritance::Unclear(why) => return Ok(stuck(Trouble::Conflict(why), LOOK_AGAIN)),
+        Inheritance::Unclear(why) => return Ok(Outcome::stuck(Trouble::Conflict(why), LOOK_AGAIN)),
     }
     let mut found = match dereference(site, group, desired) {
         Ok(found) => found,
         // Without its place and without machines, a group that is being deleted has nothing left to wait for.
         Err(unusable) if desired.deletion.is_some() && is_nowhere(&unusable) && !site.has_members(group) => {
-            return Ok(over());
+            return Ok(Outcome::over());
         }
         // What stays as it is need not be found.
         Err(unusable) if desired.deletion == Some(DeletionPolicy::Retain) && is_nowhere(&unusable) => {
-            return Ok(over());
+            return Ok(Outcome::over());
         }
         Err(unusable @ Unusable::NotAllowed(_)) => {
             let allowed = Allowed::Judged(Err(unusable.to_string()));
-            return Ok(Outcome { allowed, ..stuck(trouble_of(&unusable), look_again(site, group, &unusable)) });
+            return Ok(Outcome {
+                allowed,
+                ..Outcome::stuck(trouble_of(&unusable), look_again(site, group, &unusable))
+            });
         }
-        Err(unusable) => return Ok(stuck(trouble_of(&unusable), look_again(site, group, &unusable))),
+        Err(unusable) => return Ok(Outcome::stuck(trouble_of(&unusable), look_again(site, group, &unusable))),
     };
     let mut sought = None;
     loop {
@@ -220,15 +226,17 @@ async fn advance_at(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Resu
             Next::Find => {
                 sought = Some(find_source(site, group, desired, &mut found).await);
             }
-            Next::Write => match record::keep(&groups, &site.context.vmgroups.latest, group, site.live, &desired.uid)
-                .await
-            {
-                Ok(WriteOutcome::Kept) => {}
-                Ok(WriteOutcome::Overtaken) => return Ok(blind()),
-                Err(error) if error.is_refusal() => return Ok(stuck(Trouble::Invalid(unwritten(&error)), LOOK_AGAIN)),
-                Err(error) => return Err(error),
-            },
-            Next::Stuck(trouble) => return Ok(stuck(trouble, RESYNC)),
+            Next::Write => {
+                match record::keep(&groups, &site.context.vmgroups.latest, group, site.live, &desired.uid).await {
+                    Ok(WriteOutcome::Kept) => {}
+                    Ok(WriteOutcome::Overtaken) => return Ok(Outcome::blind()),
+                    Err(error) if error.is_refusal() => {
+                        return Ok(Outcome::stuck(Trouble::Invalid(unwritten(&error)), LOOK_AGAIN));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            Next::Stuck(trouble) => return Ok(Outcome::stuck(trouble, RESYNC)),
             Next::Ordered(mut outcome) => {
                 outcome.instance = instance;
                 if sought.is_some() || outcome.plan.actions.iter().any(|action| action.cloned_slot().is_some()) {

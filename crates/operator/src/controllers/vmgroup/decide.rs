@@ -15,10 +15,12 @@ use drover_core::{
     vmgroup::{
         Desired, MachineId, Observed, Room,
         in_flight::{InFlight, replicas_before},
+        outcome::{Allowed, Outcome, RESYNC},
         placement::NoHost,
         plan::trouble_with_unseen,
         record::{Incarnation, Record},
         recorded::Recorded,
+        status::{is_current, was_settled},
         view::View,
     },
 };
@@ -26,10 +28,9 @@ use kube::ResourceExt;
 use vim25::{ManagedObject, refs::FolderRef};
 
 use super::{
-    Allowed, Outcome, RESYNC, Site,
+    Site,
     bar::bar,
     dereference::{awaiting, trouble_of},
-    reported,
     source::{Found, words},
     usage::Usage,
 };
@@ -285,8 +286,7 @@ fn stop(
     let by_vcenter = site.live.released();
     let by_vcenter: Vec<_> = by_vcenter.iter().map(String::as_str).collect();
     let in_flight = &mut executor.group(&desired.uid).in_flight;
-    let was_settled =
-        reported::was_settled(group) || remembered.is_some_and(is_of_outdated) && reported::is_current(group);
+    let was_settled = was_settled(group) || remembered.is_some_and(is_of_outdated) && is_current(group);
     let unexplained = in_flight.unexplained(desired, observed, was_settled, now);
     let (members, missing) = in_flight.toll(&desired.uid);
     let released = by_group.iter().chain(&by_vcenter).copied().collect();

@@ -4,13 +4,17 @@
 use std::{sync::Arc, time::Duration};
 
 use drover_api::{VmGroup, vmgroup::Placement};
-use drover_core::{Trouble, names, tenancy::rules::Rules, vmgroup::Desired};
+use drover_core::{
+    Trouble, names,
+    tenancy::rules::Rules,
+    vmgroup::{Desired, outcome::RESYNC},
+};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
 use vim25::{Error, LookupError, ManagedObject, ManagedObjectReference, refs::FolderRef};
 
 use super::{
-    RESYNC, Site, reach,
+    Site, reach,
     source::{self, Found, Unusable, words},
 };
 use crate::vcenter::{

@@ -6,14 +6,12 @@ mod decide;
 mod dereference;
 mod disks;
 mod end;
-mod finalizer;
 mod foretell;
 mod keys;
 mod kind;
 mod latest;
 mod networks;
 mod objection;
-mod outcome;
 mod preflight;
 mod preview;
 mod prospect;
@@ -30,14 +28,13 @@ mod validate;
 
 use std::{sync::Arc, time::Duration};
 
-use drover_api::{VmGroup, VmGroupStatus};
-use drover_core::vmgroup::recorded::is_kept_of;
+use drover_api::{VmGroup, vmgroup::ABANDON_ANNOTATION as ABANDON};
 use kube::{Api, ResourceExt, runtime::controller::Action as Requeue};
 use tracing::warn;
 
 use crate::{
     controllers::{Context, reconcile::Error},
-    kube::{guard::Unreadable, leadership::Mandate, shared_watch::backoff},
+    kube::{finalizer, guard::Unreadable, leadership::Mandate, shared_watch::backoff},
 };
 pub(crate) use advance::foresee;
 use advance::{Site, advance};
@@ -47,7 +44,6 @@ use end::end;
 pub(crate) use foretell::{Foretold, foretell};
 use latest::Latest;
 pub(crate) use objection::{Objection, objection};
-use outcome::{Allowed, Outcome};
 pub(crate) use preflight::{Finding, preflight};
 pub(crate) use preview::preview;
 pub(crate) use prospect::Prospect;
@@ -60,14 +56,12 @@ pub(crate) use usable::usable;
 pub(crate) use usage::quotas;
 use validate::validate;
 
-/// On a group that is being deleted and can't go on by itself: whatever is left of it in vCenter stays there.
-const ABANDON: &str = "vm.codeconnect.vmworld.com/abandon";
+/// What keeps a group from being gone before its end in vCenter is reached.
+const FINALIZER: &str = "vm.codeconnect.vmworld.com/finalizer";
 /// How long to wait for a watch that doesn't know yet what another replica has written.
 const BEHIND: Duration = Duration::from_millis(100);
 /// After a write that met another, the watch brings what is there now, mostly before this.
 const CONFLICT: Duration = Duration::from_millis(500);
-/// A group is planned again after this long, whatever was told. It costs vCenter nothing.
-const RESYNC: Duration = Duration::from_mins(5);
 
 /// What was last said and written of each group. All of it may be lost.
 #[derive(Debug, Default)]
@@ -157,10 +151,12 @@ pub(crate) fn cant_be_read(context: &Arc<Context>, group: &Unreadable) {
     let general = context.vcenters.general_mandate();
     if let Some(mandate) = general.filter(|_| is_given_up && group.metadata.deletion_timestamp.is_some()) {
         let (context, metadata) = (Arc::clone(context), group.metadata.clone());
-        tokio::spawn(async move {
-            let groups = Api::namespaced(context.kube.clone(), metadata.namespace.as_deref().unwrap_or_default());
+        let loops = context.loops.clone();
+        loops.spawn(async move {
+            let groups: Api<VmGroup> =
+                Api::namespaced(context.kube.clone(), metadata.namespace.as_deref().unwrap_or_default());
             for pause in backoff() {
-                match mandate.during(finalizer::take_off(&groups, &metadata)).await {
+                match mandate.during(finalizer::take_off(&groups, &metadata, FINALIZER)).await {
                     // It has changed, and is told of anew; or it is another replica's to let go.
                     Some(Ok(_)) | None => return,
                     Some(Err(error)) => {
@@ -173,10 +169,4 @@ pub(crate) fn cant_be_read(context: &Arc<Context>, group: &Unreadable) {
             }
         });
     }
-}
-
-/// Whether no vCenter has ever been written down as the group's.
-fn was_nowhere(group: &VmGroup) -> bool {
-    let is_empty = |status: &VmGroupStatus| status.vcenter.is_none() && status.current_replicas.unwrap_or(0) == 0;
-    !is_kept_of(group) && group.status.as_ref().is_none_or(is_empty)
 }

@@ -1,7 +1,7 @@
 //! What would be refused of a group as somebody wants it, said before it is stored. It is refused all the same if nobody asks here.
 
 use drover_api::{VmGroup, VmGroupSpec};
-use drover_core::tenancy::{keys as known_keys, rules::Rules};
+use drover_core::{tenancy::rules::Rules, vmgroup::extra_config};
 use kube::ResourceExt;
 use vim25::refs::VirtualMachineRef;
 
@@ -75,12 +75,12 @@ fn meant(mirror: &Mirror, spec: &VmGroupSpec) -> Option<VirtualMachineRef> {
 /// What there is against the keys that a change sets: what is refused, and what is not yet.
 fn of_keys(bound: &BoundVCenter, group: &VmGroup, before: Option<&VmGroup>) -> (Option<String>, Option<String>) {
     let had = before.map(|before| &before.spec.extra_config);
-    let kept = keys::kept(before.unwrap_or(group));
-    let mut unwanted = known_keys::unwanted(group.spec.extra_config.keys(), &bound.keys, &kept);
+    let kept = extra_config::kept(before.unwrap_or(group));
+    let mut unwanted = extra_config::unwanted(group.spec.extra_config.keys(), &bound.keys, &kept);
     let is_new = |key: &&str| had.is_none_or(|had| !had.contains_key(*key));
     unwanted.refused.retain(is_new);
     unwanted.tolerated.retain(is_new);
-    let redirected = had.map(|had| known_keys::redirected(&group.spec.extra_config, had)).unwrap_or_default();
+    let redirected = had.map(|had| extra_config::redirected(&group.spec.extra_config, had)).unwrap_or_default();
     unwanted.refused.extend(redirected);
     unwanted.refused.sort_unstable();
     unwanted.refused.dedup();

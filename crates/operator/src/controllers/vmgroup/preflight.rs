@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use drover_api::{VmGroup, VmGroupSpec, vcenter::Reach};
-use drover_core::{tenancy::cloud_init::reach as reach_of, vmgroup::take_over::marker_uid};
+use drover_core::{
+    tenancy::cloud_init::reach as reach_of,
+    vmgroup::{extra_config, take_over::marker_uid},
+};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
 
@@ -107,7 +110,7 @@ pub(crate) async fn preflight(
         }
     }
     if !spec.extra_config.is_empty() {
-        let kept = keys::kept(group);
+        let kept = extra_config::kept(group);
         let words =
             if kept.is_empty() { "keys that it may set".to_owned() } else { format!("kept: {}", kept.join(", ")) };
         let BadKeys { refused, tolerated } = keys::judge(bound, group);

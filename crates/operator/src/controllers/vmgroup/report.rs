@@ -1,28 +1,18 @@
 //! What is written of a group, where that differs from what stands there.
 
-use drover_api::{VmGroup, VmGroupStatus, vmgroup::Phase, vminfo::GROUP_LABEL};
+use drover_api::{VmGroup, VmGroupStatus};
 use drover_core::{
-    Counts, Timestamp, Trouble, Verdict,
-    conditions::Conditions,
-    events::News,
-    names,
-    reasons::{EventReason, Reason},
+    reasons::ConditionType,
     vcenter::binding::NoVCenter,
-    vmgroup::{
-        Desired,
-        desired::Invalid,
-        plan::Awaited,
-        verdict::{ConditionUpdate, Obstacle},
-    },
+    vmgroup::{extra_config, outcome::Outcome, status::standing},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::{Api, Client, runtime::controller::Action as Requeue};
+use kube::{Api, runtime::controller::Action as Requeue};
 use serde_json::{Value, json};
 
-use super::{Allowed, Latest, Outcome, Request, Stop, end::abandon, keys, record, validate::Valid};
+use super::{Latest, Request, Stop, end::let_go, record, validate::Valid};
 use crate::{
     controllers::{Context, binding::Binding, reconcile::Error},
-    kube::{events, status},
+    kube::status,
     telemetry::log::named,
 };
 
@@ -31,86 +21,31 @@ pub(super) async fn report(
     request: &Request<'_>,
     valid: &Valid,
     binding: &Result<Binding, NoVCenter>,
-    mut outcome: Outcome,
+    outcome: Outcome,
 ) -> Result<Requeue, Stop> {
     let (Request { context, group, groups, mandate }, desired) = (request, &valid.desired);
+    let is_seen = outcome.observed.is_some();
     let reported = &context.vmgroups.reported;
-    let said = reported.report(desired, group, &mut outcome, mandate.epoch());
-    events::tell(&context.kube, *group, &said.news);
+    let report = reported.report(desired, group, outcome, mandate.epoch());
+    context.events.tell(*group, &report.events);
     if let Ok(Binding::Here(bound)) = binding {
-        context.vcenters.metrics.drifted(&bound.live.name, &said.drift);
+        context.vcenters.metrics.drifted(&bound.live.name, &report.drift);
     }
-    abandon(request, &said, &mut outcome).await?;
-    let status = status(group, desired, &outcome, &said.verdict);
-    if let Some(wait) = reported.wait_to_write(group, &status) {
-        return Ok(Requeue::requeue(wait.min(outcome.wake)));
+    if report.is_given_up {
+        return Err(Stop::Early(let_go(request).await?));
     }
-    write(groups, &context.vmgroups.latest, group, status).await?;
-    keys::tell_kept(&context.kube, group);
-    tell_refusal(&context.kube, group, &outcome);
+    if let Some(wait) = reported.wait_to_write(group, &report.status) {
+        return Ok(Requeue::requeue(wait.min(report.wake)));
+    }
+    write(groups, &context.vmgroups.latest, group, report.status).await?;
+    context.events.tell(*group, &report.events_after_write);
     if let Ok(Binding::Here(bound) | Binding::Leave(bound)) = binding {
         let kept = record::keep(groups, &context.vmgroups.latest, group, &bound.live, &desired.uid).await;
         // That it is refused is said, and nothing is begun meanwhile.
-        let is_said = |error: &Error| error.is_refusal() && outcome.observed.is_none();
+        let is_said = |error: &Error| error.is_refusal() && !is_seen;
         kept.map(drop).or_else(|error| if is_said(&error) { Ok(()) } else { Err(error) })?;
     }
-    Ok(Requeue::requeue(outcome.wake))
-}
-
-/// Whether the group names only what its namespace may use.
-const ALLOWED: &str = "Allowed";
-
-/// What is said of a group.
-pub(super) fn status(group: &VmGroup, desired: &Desired, outcome: &Outcome, verdict: &Verdict) -> VmGroupStatus {
-    // Where the group couldn't be seen, its machines are not taken for gone.
-    let is_known = outcome.observed.is_some();
-    let before = group.status.clone().unwrap_or_default();
-    let number = |count: u32| i32::try_from(count).ok();
-    let kept = |now: Option<i32>, before: Option<i32>| if is_known { now } else { before };
-    let Counts { current, ready, available, updated } = outcome.plan.counts;
-    VmGroupStatus {
-        phase: Some(verdict.phase),
-        current_replicas: kept(number(current), before.current_replicas),
-        desired_replicas: number(desired.replicas),
-        last_message: Some(verdict.message.clone()),
-        observed_generation: group.metadata.generation,
-        ready_replicas: kept(number(ready), before.ready_replicas),
-        updated_replicas: kept(number(updated), before.updated_replicas),
-        available_replicas: kept(number(available), before.available_replicas),
-        revision: Some(format!("{:016x}", desired.revision.0)),
-        vcenter: before.vcenter,
-        vcenter_instance: before.vcenter_instance.or_else(|| outcome.instance.clone()),
-        // It is written by itself.
-        record: before.record,
-        marker_uid: before.marker_uid,
-        extra_config_kept: Some(keys::kept(group)),
-        incident: if is_known { outcome.incident.clone() } else { before.incident },
-        selector: Some(format!("{GROUP_LABEL}={}", names::label(&desired.name))),
-        conditions: conditions(group, &verdict.conditions, &outcome.allowed),
-        unknown: before.unknown,
-    }
-}
-
-/// What is said of a group that makes no sense.
-pub(super) fn invalid(group: &VmGroup, invalid: &Invalid) -> VmGroupStatus {
-    let before = group.status.clone().unwrap_or_default();
-    let message = invalid.to_string();
-    let judge = |kind, holds, message: &str| ConditionUpdate {
-        kind,
-        holds,
-        reason: Reason::Invalid,
-        message: message.to_owned(),
-    };
-    let judgements =
-        [judge("Ready", false, &message), judge("Reconciling", false, ""), judge("Stalled", true, &message)];
-    VmGroupStatus {
-        phase: Some(Phase::Error),
-        last_message: Some(message.clone()),
-        observed_generation: group.metadata.generation,
-        conditions: conditions(group, &judgements, &Allowed::Unknown),
-        extra_config_kept: Some(keys::kept(group)),
-        ..before
-    }
+    Ok(Requeue::requeue(report.wake))
 }
 
 /// Writes a status, if it differs from what stands there, and nobody has said anything of a newer spec meanwhile.
@@ -148,7 +83,7 @@ pub(super) async fn settle(
 }
 
 fn settled(group: &VmGroup, vcenter: Option<&str>) -> Value {
-    let mut patch = json!({"vcenter": vcenter, "vcenterInstance": null, "extraConfigKept": keys::kept(group)});
+    let mut patch = json!({"vcenter": vcenter, "vcenterInstance": null, "extraConfigKept": extra_config::kept(group)});
     if group.status.as_ref().is_some_and(|status| status.record.is_some()) {
         // In another vCenter, their ids are those of others' folders.
         patch["record"] = json!({"folder": null, "leftFolders": null});
@@ -156,84 +91,24 @@ fn settled(group: &VmGroup, vcenter: Option<&str>) -> Value {
     patch
 }
 
-/// Tells that the group's folder stays in vCenter.
-pub(super) fn folder_kept(kube: &Client, group: &VmGroup) {
-    let message = "the group's folder stays: something is in it that Drover can't see".to_owned();
-    events::tell(kube, group, &[News { is_warning: true, reason: EventReason::FolderKept.word(), message }]);
-}
-
-/// Tells that the group goes without its VMs.
-pub(super) fn vms_kept(kube: &Client, group: &VmGroup) {
-    let message = "the kind VmGroup is being deleted: the VMs stay as they are, and nobody looks after them".to_owned();
-    events::tell(kube, group, &[News { is_warning: true, reason: EventReason::VMsKept.word(), message }]);
-}
-
-/// Tells that the group is given up, and why it couldn't go on.
-pub(super) fn abandoned(kube: &Client, group: &VmGroup, why: &str) {
-    let message = format!(
-        "given up as its annotation asks: what is left of it in vCenter stays there, unattended. It waited: {why}"
-    );
-    events::tell(kube, group, &[News { is_warning: true, reason: EventReason::Abandoned.word(), message }]);
-}
-
-/// Tells that the group isn't given up, though its annotation asks for that.
-pub(super) fn not_abandoned(kube: &Client, group: &VmGroup, obstacle: Option<&Obstacle>, awaited: Option<Awaited>) {
-    let why = match (obstacle, awaited) {
-        (Some(Obstacle { message, .. }), _) => {
-            &format!("what it waits for is no reason to leave VMs behind: {message}")
-        }
-        (None, Some(awaited)) => &format!("the group {awaited}"),
-        (None, None) => "nothing stands in the way, and its VMs are being deleted or kept as spec.deletionPolicy says",
-    };
-    let message = format!("the annotation to abandon the group has no effect: {why}");
-    events::tell(kube, group, &[News { is_warning: false, reason: EventReason::AbandonIgnored.word(), message }]);
-}
-
-/// Tells that the group names what it may not use, where nothing else does: no VM waits for that, or it is not refused yet.
-pub(super) fn tell_refusal(kube: &Client, group: &VmGroup, outcome: &Outcome) {
-    let Allowed::Judged(Err(why)) = &outcome.allowed else { return };
-    let is_told = |allowed: &Condition| allowed.status == "False" && allowed.message == *why;
-    if matches!(outcome.trouble, Trouble::NotAllowed(_)) || allowed_of(group).is_some_and(is_told) {
-        return;
-    }
-    let news = News { is_warning: true, reason: Reason::NotAllowed.word(), message: why.clone() };
-    events::tell(kube, group, &[news]);
-}
-
 /// The groups in a vCenter that name what they may not use there, whether or not that is refused. None before groups are read.
 pub(crate) fn not_allowed_in(context: &Context, vcenter: &str) -> Option<Vec<String>> {
     let groups = context.groups.get().filter(|groups| groups.is_filled())?;
     let is_at_home = |group: &VmGroup| group.status.as_ref().is_some_and(|it| it.vcenter.as_deref() == Some(vcenter));
-    let is_refused = |group: &VmGroup| allowed_of(group).is_some_and(|allowed| allowed.status == "False");
+    let is_refused =
+        |group: &VmGroup| standing(group, ConditionType::Allowed).is_some_and(|allowed| allowed.status == "False");
     let refused = groups.all().filter(|group| is_at_home(group) && is_refused(group));
     let mut names: Vec<_> = refused.map(|group| named(&*group)).collect();
     names.sort();
     Some(names)
 }
 
-fn allowed_of(group: &VmGroup) -> Option<&Condition> {
-    group.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == ALLOWED)
-}
-
-fn conditions(group: &VmGroup, judgements: &[ConditionUpdate; 3], allowed: &Allowed) -> Vec<Condition> {
-    let before = group.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let conditions = Conditions { before, generation: group.metadata.generation, now: Timestamp::now() };
-    let judge = |said: &ConditionUpdate| conditions.judge(said.kind, said.holds, said.reason, said.message.clone());
-    let allowed = match allowed {
-        Allowed::Everything => None,
-        Allowed::Unknown => allowed_of(group).cloned(),
-        Allowed::Judged(Ok(())) => Some(conditions.judge(ALLOWED, true, Reason::Allowed, "")),
-        Allowed::OverQuota(why) => Some(conditions.judge(ALLOWED, false, Reason::QuotaExceeded, why.clone())),
-        Allowed::Judged(Err(why)) => Some(conditions.judge(ALLOWED, false, Reason::NotAllowed, why.clone())),
-    };
-    judgements.iter().map(judge).chain(allowed).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use kube::client::Body;
+    use drover_api::vmgroup::Phase;
+    use kube::{Client, client::Body};
     use tower::{BoxError, service_fn};
 
     use super::*;

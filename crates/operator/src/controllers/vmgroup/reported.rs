@@ -8,21 +8,15 @@ use std::{
 
 use drover_api::{VmGroup, VmGroupStatus};
 use drover_core::{
-    Timestamp, Verdict,
-    events::News,
-    reasons::Reason,
-    verdict,
+    Timestamp,
     vmgroup::{
         Desired,
-        drift::{Changes, Drift},
-        events::{Facts, Told},
-        progress::Progress,
+        outcome::Outcome,
+        report::{Report, Reporter},
     },
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
-use super::Outcome;
 use crate::kube::leadership::Epoch;
 
 /// A status is written at most this often, unless the group's phase changes.
@@ -36,28 +30,14 @@ pub(super) struct Reported(Mutex<HashMap<String, Entry>>);
 struct Entry {
     /// In the name of which time of holding a lease all this was told.
     epoch: Epoch,
-    told: Told,
-    drift: Drift,
-    progress: Option<Progress>,
+    reporter: Reporter,
     written: Option<Instant>,
-    /// Since when something has stood in the group's way that it may be abandoned for, at each look.
-    hindered: Option<Instant>,
     /// When it was first asked what becomes of its kind, after the group was deleted.
     asked_for_kind: Option<Instant>,
     /// Whether its kind stays, as was asked after the group was deleted: then it is not deleted because of its kind.
     goes_by_itself: bool,
     /// Whether the group was there before it was deleted.
     was_alive: bool,
-    /// Whether it was told that the group isn't given up.
-    is_abandoning_refused: bool,
-}
-
-/// What is to be said of a group now.
-pub(super) struct Report {
-    pub verdict: Verdict,
-    pub news: Vec<News>,
-    /// What was changed in vCenter, and what was put right.
-    pub drift: Changes,
 }
 
 impl Reported {
@@ -66,10 +46,8 @@ impl Reported {
         self.all().retain(|uid, _| is_there(uid));
     }
 
-    /// Comes to a verdict, with an eye on how long the group has got no further.
-    pub(super) fn report(&self, desired: &Desired, group: &VmGroup, outcome: &mut Outcome, epoch: Epoch) -> Report {
-        let now = Timestamp::now();
-        let generation = group.metadata.generation.unwrap_or(0);
+    /// What is to be said of a group, by who holds its lease at this time.
+    pub(super) fn report(&self, desired: &Desired, group: &VmGroup, outcome: Outcome, epoch: Epoch) -> Report {
         let mut entries = self.all();
         let entry = entries.entry(desired.uid.clone()).or_default();
         if entry.epoch != epoch {
@@ -77,35 +55,7 @@ impl Reported {
             let Entry { asked_for_kind, goes_by_itself, was_alive, .. } = *entry;
             *entry = Entry { epoch, asked_for_kind, goes_by_itself, was_alive, ..Entry::default() };
         }
-        let progress = entry.progress.get_or_insert_with(|| Progress::start(now));
-        if let Some(deadline) = progress.deadline(desired, generation, &outcome.plan, now) {
-            match Duration::try_from(deadline.duration_since(now)) {
-                Ok(left) if !left.is_zero() => outcome.wake = outcome.wake.min(left),
-                _ => outcome.trouble = std::mem::take(&mut outcome.trouble).overdue(),
-            }
-        }
-        let is_hindered = outcome.trouble.lets_abandon();
-        entry.hindered = is_hindered.then(|| entry.hindered.unwrap_or_else(Instant::now));
-        let verdict = verdict(desired, &outcome.plan, &outcome.trouble);
-        let facts = Facts {
-            desired,
-            generation,
-            was_settled: was_settled(group),
-            observed: outcome.observed.as_ref(),
-            plan: &outcome.plan,
-            verdict: &verdict,
-            obstacle_before: obstacle(group),
-        };
-        let news = entry.told.news(&facts);
-        let drift = entry.drift.follow(&facts, now);
-        Report { verdict, news, drift }
-    }
-
-    /// Whether something that a group may be abandoned for has stood in its way for so long, and its status says so.
-    pub(super) fn has_been_hindered(&self, group: &VmGroup, at_least: Duration) -> bool {
-        let mut entries = self.all();
-        let hindered = entries.entry(group.uid().unwrap_or_default()).or_default().hindered;
-        hindered.is_some_and(|since| since.elapsed() >= at_least) && obstacle(group).is_some()
+        entry.reporter.report(group, desired, outcome, Timestamp::now())
     }
 
     /// Whether it is known that a group which is being deleted is not deleted because of its kind.
@@ -131,13 +81,6 @@ impl Reported {
         self.all().entry(uid.to_owned()).or_default().goes_by_itself = true;
     }
 
-    /// Whether it is to be told that a group isn't given up though its annotation asks for that: once.
-    pub(super) fn is_first_refusal(&self, uid: &str) -> bool {
-        let mut entries = self.all();
-        let entry = entries.entry(uid.to_owned()).or_default();
-        !std::mem::replace(&mut entry.is_abandoning_refused, true)
-    }
-
     /// How long to wait before a status may be written, if it is too early. Otherwise it counts as written.
     pub(super) fn wait_to_write(&self, group: &VmGroup, status: &VmGroupStatus) -> Option<Duration> {
         let before = group.status.as_ref();
@@ -157,28 +100,4 @@ impl Reported {
     fn all(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What stood in the group's way when this was last written, if something did.
-fn obstacle(group: &VmGroup) -> Option<&str> {
-    let is_none = |reason: &str| {
-        [Reason::Provisioning, Reason::Paused, Reason::Deleting].iter().any(|none| none.word() == reason)
-    };
-    let ready = ready(group).filter(|ready| ready.status == "False" && !is_none(&ready.reason))?;
-    Some(&ready.reason)
-}
-
-fn ready(group: &VmGroup) -> Option<&Condition> {
-    group.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == "Ready")
-}
-
-/// Whether the status is about the spec as it is now.
-pub(super) fn is_current(group: &VmGroup) -> bool {
-    group.status.as_ref().is_some_and(|status| status.observed_generation == group.metadata.generation)
-}
-
-/// Whether the group was as declared when this was last written.
-pub(super) fn was_settled(group: &VmGroup) -> bool {
-    let is_so = |ready: &Condition| ready.status == "True" && ready.observed_generation == group.metadata.generation;
-    is_current(group) && ready(group).is_some_and(is_so)
 }

@@ -30,7 +30,7 @@ pub(crate) async fn run(
     told_to_stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let (groups, group_writer) = SharedWatch::<VmGroup>::new();
-    let told = groups.watch(&context.kube, context.scope.reach.apis(&context.kube), group_writer, {
+    let told = groups.watch(&context.events, context.scope.reach.apis(&context.kube), group_writer, {
         let context = Arc::clone(context);
         let mut there = HashSet::new();
         move |event, _| match event {

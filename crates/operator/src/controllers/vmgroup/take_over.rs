@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use drover_api::VmGroup;
 use drover_core::{
-    events::News,
+    events::Event,
     reasons::EventReason,
     vmgroup::{
         Desired,
@@ -18,12 +18,7 @@ use serde_json::{Map, Value, json};
 use tracing::info;
 
 use super::Site;
-use crate::{
-    controllers::reconcile::Error,
-    kube::{events, status},
-    telemetry::log::named,
-    vcenter::mirror::Mirror,
-};
+use crate::{controllers::reconcile::Error, kube::status, telemetry::log::named, vcenter::mirror::Mirror};
 
 /// Says what is to become of the VMs of earlier groups of this name. One that is being deleted leaves them to others.
 pub(super) fn look(group: &VmGroup, desired: &Desired, mirror: &Mirror, cluster: &str) -> Inheritance {
@@ -82,11 +77,7 @@ pub(super) async fn write(
     }
     info!(vmgroup = %named(group), vcenter = %site.live.name, uid = %marker_uid, "VMs of an earlier VmGroup taken over");
     let message = format!("the VMs of the earlier VmGroup of this name (UID {marker_uid}) belong to this VmGroup");
-    events::tell(
-        &site.context.kube,
-        group,
-        &[News { is_warning: false, reason: EventReason::VMsTakenOver.word(), message }],
-    );
+    site.context.events.tell(group, &[Event::normal(EventReason::VMsTakenOver, message)]);
     Ok(true)
 }
 

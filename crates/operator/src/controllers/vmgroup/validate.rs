@@ -1,14 +1,18 @@
 //! A group that makes sense and is known to stay or to go, or a word why it isn't.
 
 use drover_api::VmGroup;
-use drover_core::vmgroup::{DeletionPolicy, Desired};
+use drover_core::{
+    Timestamp,
+    vmgroup::{DeletionPolicy, Desired, status},
+};
 use kube::{ResourceExt, runtime::controller::Action as Requeue};
 
 use super::{
-    Request, Stop, finalizer,
+    FINALIZER, Request, Stop,
     kind::{self, Fate},
     report,
 };
+use crate::kube::finalizer;
 
 /// A group that something can be planned for.
 pub(super) struct Valid {
@@ -19,14 +23,16 @@ pub(super) struct Valid {
 /// Says what a group means, once it has its finalizer.
 pub(super) async fn validate(request: &Request<'_>) -> Result<Valid, Stop> {
     let Request { context, group, groups, .. } = request;
-    if !finalizer::is_on(group) {
-        return Err(Stop::after_write(is_deleted(group) || finalizer::put_on(groups, &group.metadata).await?));
+    if !finalizer::is_on(&group.metadata, FINALIZER) {
+        let is_done = is_deleted(group) || finalizer::put_on(groups, &group.metadata, FINALIZER).await?;
+        return Err(Stop::after_write(is_done));
     }
     let mut desired = match Desired::of(group) {
         Ok(desired) => desired,
         Err(invalid) => {
             context.vcenters.withdraw(&group.uid().unwrap_or_default());
-            report::write(groups, &context.vmgroups.latest, group, report::invalid(group, &invalid)).await?;
+            let status = status::invalid(group, &invalid, Timestamp::now());
+            report::write(groups, &context.vmgroups.latest, group, status).await?;
             return Err(Stop::Early(Requeue::await_change()));
         }
     };

@@ -50,7 +50,7 @@ impl Figure {
 
 /// What has become of something since it was last written about.
 #[derive(Clone, Copy, Debug)]
-pub struct News<'a> {
+pub struct Change<'a> {
     /// Whether anything but the figures differs from what is shown.
     pub facts_differ: bool,
     /// The figures.
@@ -70,7 +70,7 @@ pub enum When {
     In(Duration),
 }
 
-impl News<'_> {
+impl Change<'_> {
     /// When to write it. Before figures alone are written, it has to be their turn: see [`Turns`].
     #[must_use]
     pub fn when(&self) -> When {
@@ -173,20 +173,20 @@ mod tests {
 
     fn when(facts_differ: bool, shown: i64, now: i64, age: u64) -> When {
         let figures = [Figure { shown: Some(shown), now: Some(now), whole: 1000 }];
-        News { facts_differ, figures: &figures, age: Some(Duration::from_secs(age)) }.when()
+        Change { facts_differ, figures: &figures, age: Some(Duration::from_secs(age)) }.when()
     }
 
     #[test]
     fn nothing_new_is_never_written() {
         assert_eq!(when(false, 500, 500, 3600), When::Never);
-        assert_eq!(News { facts_differ: false, figures: &[], age: None }.when(), When::Never);
+        assert_eq!(Change { facts_differ: false, figures: &[], age: None }.when(), When::Never);
     }
 
     #[test]
     fn facts_are_written_at_once_and_not_twice_a_second() {
         assert_eq!(when(true, 500, 500, 1), When::Now);
         assert_eq!(when(true, 500, 500, 0), When::In(Duration::from_secs(1)));
-        assert_eq!(News { facts_differ: true, figures: &[], age: None }.when(), When::Now);
+        assert_eq!(Change { facts_differ: true, figures: &[], age: None }.when(), When::Now);
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
     fn a_figure_that_comes_or_goes_is_written_at_once() {
         for (shown, now) in [(None, Some(1)), (Some(1), None)] {
             let figures = [Figure { shown, now, whole: 1000 }];
-            assert_eq!(News { facts_differ: false, figures: &figures, age: None }.when(), When::Now);
+            assert_eq!(Change { facts_differ: false, figures: &figures, age: None }.when(), When::Now);
         }
     }
 

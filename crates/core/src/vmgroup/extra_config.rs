@@ -7,8 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use drover_api::vcenter::Enforce;
+use drover_api::{VmGroup, vcenter::Enforce};
 use serde_json::json;
+
+use crate::vmgroup::recorded::was_nowhere;
 
 /// Keys that every group may set, beside `guestinfo.*`: in small letters, as vSphere compares them.
 const HARMLESS: [&str; 4] = ["disk.enableuuid", "mem.hotadd", "svga.autodetect", "vcpu.hotadd"];
@@ -139,6 +141,17 @@ fn is_never_allowed(name: &str) -> bool {
 fn was_never_let_in(name: &str) -> bool {
     ["drover.", "run.", "set.", "guestinfo.userdata", "guestinfo.metadata"].iter().any(|begin| name.starts_with(begin))
         || name.ends_with(".filename")
+}
+
+/// The keys that a group had before Drover checked them. That is written down with the first status that a version writes which checks them,
+/// and for a new group with its vCenter: so a group that is somewhere, and has nothing of that written, is of before.
+#[must_use]
+pub fn kept(group: &VmGroup) -> Vec<String> {
+    match group.status.as_ref().and_then(|status| status.extra_config_kept.clone()) {
+        Some(kept) => kept,
+        None if was_nowhere(group) => Vec::new(),
+        None => to_keep(group.spec.extra_config.keys()),
+    }
 }
 
 #[cfg(test)]
