@@ -150,7 +150,7 @@ impl Duties {
             let name = vcenter.name_any();
             let is_gained = gained.iter().any(|(scope, _)| *scope == LeaseScope::VCenter(name.clone()));
             if let Some(live) = self.context.vcenters.live(&name).filter(|_| is_gained) {
-                live.remember(vcenter.status.and_then(|status| status.incident));
+                live.executor().remember(vcenter.status.and_then(|status| status.incident));
             }
         }
         Ok(())

@@ -12,6 +12,7 @@ mod indexed;
 pub(crate) mod inventory;
 pub(crate) mod inventory_names;
 mod inventory_path;
+mod lock;
 mod lookups;
 pub(crate) mod machine;
 pub(crate) mod marker;
@@ -22,7 +23,7 @@ pub(crate) mod source;
 mod told;
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+    Arc, OnceLock,
     atomic::{AtomicBool, Ordering},
 };
 use std::time::Duration;
@@ -50,6 +51,7 @@ use away::obstacle;
 pub(crate) use away::{Away, reason};
 use executor::{Executor, serve_queue};
 use inventory_names::Concerned;
+use lock::{Guard, Lock};
 use lookups::Lookups;
 use mirror::{Consequences, GroupKey, Mirror};
 use privileges::Privileges;
@@ -112,32 +114,31 @@ pub(crate) struct VCenterHandle {
     /// The right to change anything in it.
     claim: Claim,
     is_retired: AtomicBool,
-    mirror: Mutex<Mirror>,
-    executor: Mutex<Executor>,
-    privileges: Mutex<Privileges>,
+    // Whoever takes several of these takes them in this order: see `lock`.
+    tasks: Lock<0, Tasks>,
+    executor: Lock<1, Executor>,
+    mirror: Lock<2, Mirror>,
+    privileges: Lock<3, Privileges>,
     /// Whether the mirror can be relied on.
-    sight: Mutex<Sight>,
-    /// What it says of itself.
-    about: Mutex<Option<AboutInfo>>,
+    sight: Lock<4, Sight>,
     /// What tells it from other vCenters, once that is known.
     instance: OnceLock<String>,
-    /// Who is logged in, as vCenter says it of tasks.
-    user: Mutex<String>,
-    /// The incidents that somebody said to go on after, for all of it.
-    released: Mutex<Vec<String>>,
-    /// The incident that its status told of when it was taken up.
-    remembered: Mutex<Option<String>>,
-    /// What follows it, until it is retired.
-    collector: Mutex<Option<Arc<Collector>>>,
     retired: Notify,
     /// Something may have become possible that waits.
     queue: Notify,
-    /// What is being submitted.
-    pub submissions: Mutex<JoinSet<()>>,
-    /// What follows it, and what starts what waits.
-    loops: Mutex<Vec<Running>>,
-    all_loops: Loops,
+    loops: Loops,
     triggers: mpsc::UnboundedSender<Trigger>,
+}
+
+/// What is done beside each other for a vCenter, until it is retired.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    /// What follows it, and what starts what waits.
+    running: Vec<Running>,
+    /// What is told of it.
+    collector: Option<Arc<Collector>>,
+    /// What is being submitted.
+    pub submissions: JoinSet<()>,
 }
 
 impl VCenterHandle {
@@ -160,45 +161,37 @@ impl VCenterHandle {
             lookups: Lookups::default(),
             claim,
             is_retired: AtomicBool::new(false),
-            mirror: Mutex::default(),
-            executor: Mutex::default(),
-            privileges: Mutex::default(),
-            sight: Mutex::new(Sight::new(Timestamp::now())),
-            about: Mutex::default(),
+            tasks: Lock::default(),
+            executor: Lock::default(),
+            mirror: Lock::default(),
+            privileges: Lock::default(),
+            sight: Lock::new(Sight::new(Timestamp::now())),
             instance: instance.map(OnceLock::from).unwrap_or_default(),
-            user: Mutex::default(),
-            released: Mutex::default(),
-            remembered: Mutex::default(),
-            collector: Mutex::default(),
             retired: Notify::new(),
             queue: Notify::new(),
-            submissions: Mutex::default(),
-            loops: Mutex::default(),
-            all_loops: loops.clone(),
+            loops: loops.clone(),
             triggers,
         });
         let running = [
             loops.start(format!("collector of {name}"), |pulse| follow(Arc::clone(&live), pulse)),
             loops.start(format!("queue of {name}"), |pulse| serve_queue(Arc::clone(&live), pulse)),
         ];
-        live.running().extend(running);
+        live.tasks().running.extend(running);
         live
     }
 
     /// Stops to follow it: nothing more is done to it from here.
     pub(crate) fn retire(self: Arc<Self>) {
         self.is_retired.store(true, Ordering::Release);
-        let all_loops = self.all_loops.clone();
-        all_loops.finish(async move { self.leave().await });
+        let loops = self.loops.clone();
+        loops.finish(async move { self.leave().await });
     }
 
     /// Ends what follows it, and then its session: whoever follows would log in again.
     pub(crate) async fn leave(&self) {
         self.is_retired.store(true, Ordering::Release);
-        let running = std::mem::take(&mut *self.running());
         self.retired.notify_waiters();
-        let collector = self.collector().take();
-        let submissions = std::mem::take(&mut *self.submissions.lock().unwrap_or_else(PoisonError::into_inner));
+        let Tasks { running, collector, submissions } = std::mem::take(&mut *self.tasks());
         let end = async {
             future::join_all(running.into_iter().map(Running::stop)).await;
             // What is half said is said to its end.
@@ -215,10 +208,6 @@ impl VCenterHandle {
         if let Ok(Err(error)) = timeout(FAREWELL, end).await {
             warn!(vcenter = %self.name, %error, "Logout failed");
         }
-    }
-
-    fn running(&self) -> MutexGuard<'_, Vec<Running>> {
-        self.loops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has it looked whether something that waits can be started.
@@ -238,8 +227,9 @@ impl VCenterHandle {
         }
     }
 
-    fn collector(&self) -> MutexGuard<'_, Option<Arc<Collector>>> {
-        self.collector.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What is done beside each other for it.
+    pub(crate) fn tasks(&self) -> Guard<'_, 0, Tasks> {
+        self.tasks.lock()
     }
 
     /// Forgets the groups that are gone.
@@ -287,22 +277,23 @@ impl VCenterHandle {
         self.sight().session().is_some()
     }
 
-    fn sight(&self) -> MutexGuard<'_, Sight> {
-        self.sight.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What is queued and under way.
+    pub(crate) fn executor(&self) -> Guard<'_, 1, Executor> {
+        self.executor.lock()
     }
 
-    pub(crate) fn mirror(&self) -> MutexGuard<'_, Mirror> {
-        self.mirror.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What is queued and under way. Whoever takes both takes this before the mirror.
-    pub(crate) fn executor(&self) -> MutexGuard<'_, Executor> {
-        self.executor.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What vCenter has told.
+    pub(crate) fn mirror(&self) -> Guard<'_, 2, Mirror> {
+        self.mirror.lock()
     }
 
     /// What is known of the rights that Drover has in it.
-    pub(crate) fn privileges(&self) -> MutexGuard<'_, Privileges> {
-        self.privileges.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn privileges(&self) -> Guard<'_, 3, Privileges> {
+        self.privileges.lock()
+    }
+
+    fn sight(&self) -> Guard<'_, 4, Sight> {
+        self.sight.lock()
     }
 
     /// Why vCenter can't be worked with now, if it can't.
@@ -312,36 +303,20 @@ impl VCenterHandle {
 
     /// What it says of itself, once it has.
     pub(crate) fn about(&self) -> Option<AboutInfo> {
-        self.about.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.sight().about().cloned()
     }
 
     /// Who is logged in, as vCenter says it of tasks.
     pub(crate) fn user(&self) -> String {
-        self.user.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The incidents that somebody said to go on after, for all of it.
-    pub(crate) fn released(&self) -> Vec<String> {
-        self.released.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The incident that its status told of when it was taken up.
-    pub(crate) fn remembered(&self) -> Option<String> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn remember(&self, incident: Option<String>) {
-        *self.remembered.lock().unwrap_or_else(PoisonError::into_inner) = incident;
+        self.sight().user().to_owned()
     }
 
     /// Looks whether everything that makes or destroys still has to stop, though no group plans.
     pub(crate) fn judge(&self) {
-        let (released, remembered) = (self.released(), self.remembered());
-        let released = released.iter().map(String::as_str).collect();
         let mut executor = self.executor();
         executor.note_shown(&self.mirror());
         let before = executor.incident().map(|incident| incident.id.clone());
-        let after = executor.judge(&self.name, released, remembered.as_deref(), Timestamp::now());
+        let after = executor.judge(&self.name, None, Timestamp::now());
         if after.map(|incident| incident.id) != before {
             // Nobody plans for any other reason, and all have waited for this or have to be told.
             self.trigger(Trigger::VCenter(self.name.clone()));
@@ -350,9 +325,7 @@ impl VCenterHandle {
 
     /// Takes up which incidents somebody said to go on after.
     pub(crate) fn set_released(&self, incidents: Vec<String>) {
-        let mut released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
-        if *released != incidents {
-            *released = incidents;
+        if self.executor().release(incidents) {
             self.trigger(Trigger::VCenter(self.name.clone()));
         }
     }
@@ -373,10 +346,8 @@ impl VCenterHandle {
             Ok(session) => session,
             Err(error) => return self.obstruct(obstacle(&error)),
         };
-        session.user.user_name.clone_into(&mut self.user.lock().unwrap_or_else(PoisonError::into_inner));
-        let about = session.content.about.clone();
-        let is = about.instance_uuid.clone().unwrap_or_default();
-        *self.about.lock().unwrap_or_else(PoisonError::into_inner) = Some(about);
+        self.sight().meet(&session);
+        let is = session.content.about.instance_uuid.clone().unwrap_or_default();
         let was = self.instance.get_or_init(|| is.clone());
         // From now on, no other gets the password.
         self.client.expect_instance(Some(was.clone()));
@@ -397,7 +368,7 @@ impl VCenterHandle {
 
     /// Has vCenter tell of the end of a task, though it may not tell of its list of tasks.
     pub(crate) fn track(&self, task: &ManagedObjectReference) {
-        if let (Some(collector), Ok(task)) = (self.collector().as_ref(), TaskRef::try_from(task.clone())) {
+        if let (Some(collector), Ok(task)) = (&self.tasks().collector, TaskRef::try_from(task.clone())) {
             collector.track(&task);
         }
     }
@@ -528,7 +499,7 @@ async fn follow(live: Arc<VCenterHandle>, pulse: Pulse) {
         let scope = Scope::Listed { by: tasks.into(), path: "recentTask".to_owned() };
         live.sight().watch(collector.watch(Watch { scope, properties: mirror::task_properties() }));
     }
-    *live.collector() = Some(Arc::new(collector));
+    live.tasks().collector = Some(Arc::new(collector));
     read(&live, updates, &pulse).await;
     if live.is_retired.load(Ordering::Acquire) {
         // Its stream has ended, and it is about to be ended.

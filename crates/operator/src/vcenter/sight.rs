@@ -9,7 +9,7 @@ mod tests;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use drover_core::{Timestamp, reasons::Reason};
-use vim25::{WatchId, client::Session};
+use vim25::{WatchId, client::Session, types::AboutInfo};
 
 use super::Away;
 
@@ -27,6 +27,8 @@ pub(crate) struct Sight {
     watches: BTreeMap<WatchId, bool>,
     /// The session in which all of it was, if the server is the one it was before.
     session: Option<Arc<Session>>,
+    /// The last that was logged in, whoever answered.
+    met: Option<Arc<Session>>,
     /// Whether it ever was wholly in sight.
     has_been_there: bool,
     /// What is in the way, if something is.
@@ -39,7 +41,14 @@ impl Sight {
     /// Nothing has been told yet.
     pub(crate) fn new(now: Timestamp) -> Self {
         let why = "vCenter has not been read yet".to_owned();
-        Self { watches: BTreeMap::new(), session: None, away: None, blind: Some((now, why)), has_been_there: false }
+        Self {
+            watches: BTreeMap::new(),
+            session: None,
+            met: None,
+            away: None,
+            blind: Some((now, why)),
+            has_been_there: false,
+        }
     }
 
     /// Adds something that is watched.
@@ -72,6 +81,21 @@ impl Sight {
 
     fn is_synced(&self) -> bool {
         !self.watches.is_empty() && self.watches.values().all(|is_synced| *is_synced)
+    }
+
+    /// Takes note of who has answered.
+    pub(crate) fn meet(&mut self, session: &Arc<Session>) {
+        self.met = Some(Arc::clone(session));
+    }
+
+    /// What the server said of itself, once it has.
+    pub(crate) fn about(&self) -> Option<&AboutInfo> {
+        self.met.as_ref().map(|session| &session.content.about)
+    }
+
+    /// Who is logged in, as vCenter says it of tasks.
+    pub(crate) fn user(&self) -> &str {
+        self.met.as_ref().map_or("", |session| &session.user.user_name)
     }
 
     /// The server is the one that it was before, and everything has been told in this session. Says whether that still holds.

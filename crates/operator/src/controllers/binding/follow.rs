@@ -166,7 +166,7 @@ impl VCenters {
                 let incident = vcenter.status.as_ref().and_then(|status| status.incident.clone());
                 let state = match self.connect(&name, &connection, instance) {
                     Ok(live) => {
-                        live.remember(incident);
+                        live.executor().remember(incident);
                         State::Followed(Box::new(connection), live)
                     }
                     Err(why) => State::Unusable(why),

@@ -165,7 +165,7 @@ impl VCenters {
                 &self.loops,
             );
             started.executor().count_with(self.metrics.meter(DEFAULT));
-            started.remember(before.and_then(|status| status.incident.clone()));
+            started.executor().remember(before.and_then(|status| status.incident.clone()));
             *live = Some(started);
         }
     }

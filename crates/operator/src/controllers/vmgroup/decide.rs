@@ -283,18 +283,16 @@ fn stop(
         .get(RELEASE_ANNOTATION)
         .map(|names| names.split(',').map(str::trim).collect())
         .unwrap_or_default();
-    let by_vcenter = site.live.released();
-    let by_vcenter: Vec<_> = by_vcenter.iter().map(String::as_str).collect();
+    let by_vcenter = executor.released().to_vec();
     let in_flight = &mut executor.group(&desired.uid).in_flight;
     let was_settled = was_settled(group) || remembered.is_some_and(is_of_outdated) && is_current(group);
     let unexplained = in_flight.unexplained(desired, observed, was_settled, now);
     let (members, missing) = in_flight.toll(&desired.uid);
-    let released = by_group.iter().chain(&by_vcenter).copied().collect();
+    let released = by_group.iter().copied().chain(by_vcenter.iter().map(String::as_str)).collect();
     let toll = Toll { name: &desired.uid, members, missing, unexplained, released, remembered };
     let own = in_flight.judge(&toll, now);
     let before = executor.incident().map(|incident| incident.id.clone());
-    let of_vcenter = site.live.remembered();
-    let whole = executor.judge(&site.live.name, by_vcenter, of_vcenter.as_deref().or(remembered), now);
+    let whole = executor.judge(&site.live.name, remembered, now);
     if whole.as_ref().map(|incident| &incident.id) != before.as_ref() {
         site.live.trigger(Trigger::VCenter(site.live.name.clone()));
     }

@@ -81,14 +81,12 @@ impl Executor {
         all.map(|found| found.copies.len() + found.returned.len()).sum()
     }
 
-    /// Says whether everything that makes or destroys has to stop in this vCenter.
-    pub(crate) fn judge(
-        &mut self,
-        vcenter: &str,
-        released: Vec<&str>,
-        remembered: Option<&str>,
-        now: Timestamp,
-    ) -> Option<Incident> {
+    /// Says whether everything that makes or destroys has to stop in this vCenter. `remembered` is the incident that a group's status tells of.
+    pub(crate) fn judge(&mut self, vcenter: &str, remembered: Option<&str>, now: Timestamp) -> Option<Incident> {
+        let own = self.remembered.clone();
+        let remembered = own.as_deref().or(remembered);
+        let all = self.released.clone();
+        let released = all.iter().map(String::as_str).collect();
         let (members, missing) = toll(&self.groups);
         let toll = Toll { name: vcenter, members, missing, unexplained: 0, released, remembered };
         let before = std::mem::replace(&mut self.incident, self.brake.judge(&toll, now));
@@ -97,6 +95,22 @@ impl Executor {
             self.groups.values_mut().for_each(|group| group.in_flight.restart_clocks(now));
         }
         self.incident.clone()
+    }
+
+    /// Takes up which incidents somebody said to go on after, and says whether they are others than before.
+    pub(crate) fn release(&mut self, incidents: Vec<String>) -> bool {
+        let before = std::mem::replace(&mut self.released, incidents);
+        before != self.released
+    }
+
+    /// The incidents that somebody said to go on after.
+    pub(crate) fn released(&self) -> &[String] {
+        &self.released
+    }
+
+    /// Takes up which incident the VCenter's status tells of.
+    pub(crate) fn remember(&mut self, incident: Option<String>) {
+        self.remembered = incident;
     }
 
     /// Why everything that makes or destroys is stopped in this vCenter, if it is.

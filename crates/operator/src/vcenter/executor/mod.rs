@@ -52,6 +52,10 @@ pub(crate) struct Executor {
     chance: RandomState,
     brake: Brake,
     incident: Option<Incident>,
+    /// The incidents that somebody said to go on after, for all of the vCenter.
+    released: Vec<String>,
+    /// The incident that the VCenter's status told of when it was taken up.
+    remembered: Option<String>,
     /// The hosts that clones have failed on.
     failing: Backoff<ManagedObjectReference>,
     /// Whether something was refused for want of a privilege.
@@ -106,6 +110,8 @@ impl Default for Executor {
             chance: RandomState::new(),
             brake: Brake::new(Scope::VCenter),
             incident: None,
+            released: Vec::new(),
+            remembered: None,
             failing: Backoff::new(placement::AVOIDED),
             is_refused: false,
             patience: PATIENCE,
@@ -133,11 +139,12 @@ impl Executor {
         is_later
     }
 
-    /// Forgets everything but how much may be done at once.
+    /// Forgets everything but how much may be done at once, and what people said.
     pub(crate) fn resign(&mut self) {
         let Self { limits, patience, epoch, .. } = *self;
-        let meter = self.meter.take();
-        *self = Self { budget: Budget::new(limits), limits, patience, epoch, meter, ..Self::default() };
+        let Self { meter, released, remembered, .. } = std::mem::take(self);
+        let budget = Budget::new(limits);
+        *self = Self { budget, released, remembered, patience, meter, limits, epoch, ..Self::default() };
     }
 
     /// How long the mirror may still lack what another replica has begun here, if it may.

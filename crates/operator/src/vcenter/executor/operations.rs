@@ -2,7 +2,7 @@
 
 use std::{
     hash::BuildHasher,
-    sync::{Arc, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -303,10 +303,10 @@ pub(crate) async fn serve_queue(live: Arc<VCenterHandle>, pulse: Pulse) {
             // It is another replica's.
             continue;
         }
-        let mut submissions = live.submissions.lock().unwrap_or_else(PoisonError::into_inner);
-        while submissions.try_join_next().is_some() {}
+        let mut tasks = live.tasks();
+        while tasks.submissions.try_join_next().is_some() {}
         while let Some(op) = { live.executor().next() } {
-            submissions.spawn(submit(Arc::clone(&live), op));
+            tasks.submissions.spawn(submit(Arc::clone(&live), op));
         }
     }
 }

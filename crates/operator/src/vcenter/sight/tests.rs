@@ -68,7 +68,7 @@ async fn followed() -> (Arc<VCenterHandle>, impl FnOnce(), Vec<WatchId>) {
     let (claim, end) = Claim::until_ended();
     let (triggers, _) = mpsc::unbounded_channel();
     let live = VCenterHandle::start("lab", client(), Login::Declared, None, claim, triggers, &Loops::default());
-    while live.collector().is_none() {
+    while live.tasks().collector.is_none() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let watches = live.sight().watches.keys().copied().collect();
