@@ -181,6 +181,13 @@ impl Operator {
         memory.expect("the operator runs")
     }
 
+    /// How long it has had a processor.
+    #[must_use]
+    pub fn cpu_time(&self) -> Duration {
+        let time = process::children(self.keeper.id()).into_iter().find_map(process::cpu_time);
+        time.expect("the operator runs")
+    }
+
     /// How many of them are not its code, which is several times as long in a debug build, while it runs.
     #[must_use]
     pub fn own_memory(&self) -> Option<u64> {

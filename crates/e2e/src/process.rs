@@ -72,6 +72,17 @@ pub fn own_memory(pid: u32) -> Option<u64> {
     status(pid, "RssAnon:").map(|kilobytes| kilobytes * 1024)
 }
 
+/// How long a process has had a processor, with all its threads.
+#[must_use]
+pub fn cpu_time(pid: u32) -> Option<Duration> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let times = threads.filter_map(|thread| {
+        let times = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+        times.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+    });
+    Some(times.sum())
+}
+
 /// When a process began, in the kernel's own count. Nothing for one that has ended, waited for or not.
 pub(crate) fn began(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -23,9 +23,12 @@ const SURCHARGE: f64 = 1.15;
 /// The operator has vCenter make so many machines at a time: 8 on each of the sandbox's 4 hosts.
 const AT_A_TIME: u32 = 32;
 
+/// How many power-offs are put right where the time of one is too short to measure.
+const REPAIRS: u32 = 20;
+
 type Benchmark = fn(&mut Promises);
 
-const ALL: [(&str, Benchmark); 12] = [
+const ALL: [(&str, Benchmark); 13] = [
     ("thirty", thirty_machines),
     ("groups", ten_groups),
     ("three-hundred", three_hundred_groups),
@@ -34,6 +37,7 @@ const ALL: [(&str, Benchmark); 12] = [
     ("five-hundred", five_hundred_machines),
     ("two-thousand", two_thousand_machines),
     ("strangers", five_thousand_strangers),
+    ("inventory", one_drift_in_a_large_inventory),
     ("fleet", one_slow_vcenter_of_five),
     ("outage", a_vcenter_that_comes_back),
     ("replicas", a_replica_that_is_told_to_stop),
@@ -141,6 +145,24 @@ fn five_thousand_strangers(promises: &mut Promises) {
     promises.memory("memory among 5000 strangers", site.operator.memory(), 60);
     let touched = ["CloneVM_Task", "Destroy_Task"].map(|method| site.vcenter().calls(method, OPERATOR));
     promises.count("clones and destroys among them", touched.iter().sum(), 0);
+}
+
+/// What is done for a group costs by the group, and not by all else that is declared or in vCenter.
+fn one_drift_in_a_large_inventory(promises: &mut Promises) {
+    let small = Site::new("inventory-small", &[AT_ONCE]);
+    small.declare(&[("web", 5)], Duration::from_mins(1)).took.expect("five machines are made within a minute");
+    small.rest();
+    let few = small.cpu_time_to_heal(REPAIRS).expect("power-offs are put right");
+    drop(small);
+    let site = Site::new("inventory", &[AT_ONCE]);
+    let names: Vec<_> = (0..200).map(|n| format!("web-{n}")).collect();
+    let groups: Vec<_> = names.iter().map(|name| (name.as_str(), 5)).collect();
+    site.declare(&groups, Duration::from_mins(4)).took.expect("200 groups are made within 4 minutes");
+    let strangers = serde_json::json!({"machines": 5000, "extraConfigBytes": 1024});
+    site.vcenter().control("POST", "/strangers", &strangers).expect("strangers can always be had");
+    site.rest();
+    let many = site.cpu_time_to_heal(REPAIRS);
+    promises.time("CPU of 20 repairs among 6000 VMs", many, few * 2);
 }
 
 /// One vCenter that answers slowly slows its own groups only.

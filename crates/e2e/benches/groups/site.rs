@@ -75,6 +75,15 @@ impl Site {
         healed
     }
 
+    /// How long the operator has had a processor until it has put so many power-offs right, one after the other.
+    pub(crate) fn cpu_time_to_heal(&self, times: u32) -> Option<Duration> {
+        let before = self.operator.cpu_time();
+        for _ in 0..times {
+            self.heal_a_power_off()?;
+        }
+        self.operator.cpu_time().checked_sub(before)
+    }
+
     /// Ends the operator, powers a machine off, starts the operator again, and measures from then until it powers the machine on.
     pub(crate) fn restart_and_heal(&mut self) -> Option<Duration> {
         let machines = self.vcenter().machines();

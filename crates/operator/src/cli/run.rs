@@ -29,7 +29,7 @@ use crate::{
     },
     http::{
         admission::{self, Admission},
-        serve::{self, Readiness, Told},
+        serve::{self, Readiness, Sources},
     },
     kube::{
         events::Recorder,
@@ -91,8 +91,8 @@ async fn run_with(
     // Before anybody logs in.
     let told_to_stop = told_to_stop()?;
     let loops = Loops::default();
-    let told = Told { metrics: metrics.clone(), ready: ready.clone(), loops: loops.clone() };
-    let (_servers, access) = serve::start(&flags.metrics_addr, &flags.serving, &told).await?;
+    let sources = Sources { metrics: metrics.clone(), ready: ready.clone(), loops: loops.clone() };
+    let (_servers, access) = serve::start(&flags.metrics_addr, &flags.serving, &sources).await?;
     let Target { config, origin } = flags.cluster.find().await?;
     let scope = scope(flags, &config);
     // Whatever fails is tried again by who asked, soon and with a word in the log. The client's own retries go on for minutes in silence.
@@ -219,7 +219,7 @@ async fn work(
 ) -> Result<(), RunError> {
     let (vcenters, vcenter_writer) = SharedWatch::new();
     let (others, _running) = info::start(context, writers, orders);
-    context.vcenters.muster(&context.kube, environment).await;
+    context.vcenters.read_all(&context.kube, environment).await;
     let _running = context
         .scope
         .runs(scope::Controller::VCenter)

@@ -2,11 +2,17 @@
 
 use std::{
     borrow::Cow,
+    collections::BTreeSet,
     fmt::Debug,
-    sync::Arc,
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+use drover_core::{
+    Timestamp,
+    vcenter::backoff::{Backoff, Pace},
+};
 use kube::{
     Resource,
     runtime::{
@@ -38,8 +44,8 @@ use crate::{
 
 /// How long a reconcile may take.
 const LONGEST: Duration = Duration::from_mins(2);
-/// When one that failed is tried again.
-const AGAIN: Duration = Duration::from_secs(5);
+/// An object that was to be tried again, and was not for so long, is gone.
+const GONE: Duration = Duration::from_mins(10);
 
 /// Why a reconcile failed: the API server didn't answer as it should. It is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -68,31 +74,64 @@ impl Error {
     }
 }
 
-/// What is done when a reconcile fails: the API server is asked again in a while.
-#[allow(clippy::needless_pass_by_value, reason = "kube hands it over so")]
-pub(crate) fn on_error<K: Resource<DynamicType = ()>, C>(object: Arc<K>, error: &Error, _: Arc<C>) -> Requeue {
-    warn!(kind = %K::kind(&()), object = %named(&*object), %error, "Reconcile failed");
-    Requeue::requeue(AGAIN)
-}
-
-/// A reconcile, which takes its place among others for so long and no longer. What it has begun by then is found by the next.
-pub(crate) async fn timely(reconcile: impl Future<Output = Result<Requeue, Error>>) -> Result<Requeue, Error> {
-    timeout(LONGEST, reconcile).await?
-}
-
-/// A reconcile of an object, which is timely, counted and traced.
-pub(crate) async fn measured<K: Resource<DynamicType = ()>>(
+/// How the objects of a kind are reconciled: timely, counted, traced, and later each time while that fails. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Attempts {
     metrics: Metrics,
-    object: Arc<K>,
-    reconcile: impl Future<Output = Result<Requeue, Error>>,
-) -> Result<Requeue, Error> {
-    let began = Instant::now();
-    let outcome = traces::reconcile(object, timely(reconcile)).await;
-    // The names of kinds are in the code.
-    if let Cow::Borrowed(kind) = K::kind(&()) {
-        metrics.reconciled(kind, Outcome::of(&outcome), began.elapsed());
+    /// The objects, by UID, whose last reconcile failed.
+    failing: Arc<Mutex<Backoff<String>>>,
+}
+
+impl Attempts {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        Self { metrics: metrics.clone(), failing: Arc::default() }
     }
-    outcome
+
+    /// A reconcile of an object, which takes its place among others for so long and no longer. What it has begun by then is found by the next.
+    pub(crate) async fn run<K: Resource<DynamicType = ()>>(
+        self,
+        object: Arc<K>,
+        reconcile: impl Future<Output = Result<Requeue, Error>>,
+    ) -> Result<Requeue, Error> {
+        let (began, uid) = (Instant::now(), object.meta().uid.clone().unwrap_or_default());
+        let timely = async { timeout(LONGEST, reconcile).await? };
+        let outcome = traces::reconcile(object, timely).await;
+        if outcome.is_ok() {
+            self.failing().succeeded(&uid);
+        }
+        // The names of kinds are in the code.
+        if let Cow::Borrowed(kind) = K::kind(&()) {
+            self.metrics.reconciled(kind, Outcome::of(&outcome), began.elapsed());
+        }
+        outcome
+    }
+
+    /// What is done when a reconcile fails: it is tried again in a while.
+    pub(crate) fn on_error<K, C>(&self) -> impl Fn(Arc<K>, &Error, Arc<C>) -> Requeue + use<K, C>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let this = self.clone();
+        move |object, error, _| {
+            warn!(kind = %K::kind(&()), object = %named(&*object), %error, "Reconcile failed");
+            let uid = object.meta().uid.clone().unwrap_or_default();
+            Requeue::requeue(this.failed(uid, Timestamp::now(), RandomState::new().hash_one(())))
+        }
+    }
+
+    fn failed(&self, uid: String, now: Timestamp, draw: u64) -> Duration {
+        let mut failing = self.failing();
+        let is_gone = |until: Timestamp| Duration::try_from(now.duration_since(until)).is_ok_and(|ago| ago > GONE);
+        let gone: BTreeSet<_> =
+            failing.waits().filter(|(_, until)| is_gone(*until)).map(|(uid, _)| uid.clone()).collect();
+        failing.retain(|uid| !gone.contains(uid));
+        let until = failing.failed(uid, now, draw, Pace::Soon);
+        Duration::try_from(until.duration_since(now)).unwrap_or_default()
+    }
+
+    fn failing(&self) -> MutexGuard<'_, Backoff<String>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Runs a controller for as long as the operator runs.
@@ -107,12 +146,11 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     F: Future<Output = Result<Requeue, Error>> + Send + 'static,
 {
+    let attempts = Attempts::new(&context.vcenters.metrics);
+    let on_error = attempts.on_error();
     let controller =
         controller.with_config(controller::Config::default().concurrency(16)).reconcile_on(received(orders)).run(
-            move |object, context| {
-                let metrics = context.vcenters.metrics.clone();
-                measured(metrics, Arc::clone(&object), reconcile(object, context))
-            },
+            move |object, context| attempts.clone().run(Arc::clone(&object), reconcile(object, context)),
             on_error,
             Arc::clone(context),
         );
@@ -124,6 +162,18 @@ mod tests {
     use kube::core::Status;
 
     use super::*;
+
+    #[test]
+    fn what_fails_again_and_again_is_tried_less_often_and_what_is_gone_is_forgotten() {
+        let attempts = Attempts::new(&Metrics::new());
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let fail = |uid: &str, second| attempts.failed(uid.to_owned(), at(second), u64::MAX).as_secs_f64().round();
+        assert_eq!([fail("a", 0), fail("b", 1), fail("a", 2), fail("a", 5), fail("a", 10)], [1.0, 1.0, 2.0, 4.0, 8.0]);
+        attempts.failing().succeeded(&"a".to_owned());
+        assert!((fail("a", 20) - 1.0).abs() < f64::EPSILON);
+        fail("c", 1000);
+        assert_eq!(attempts.failing().waits().count(), 1, "nobody tries a and b any more");
+    }
 
     #[test]
     fn what_the_api_server_refuses_is_told_from_what_goes_wrong_there() {

@@ -101,7 +101,7 @@ pub(crate) trait Desk: Send + Sync {
 
 /// What is told of the operator.
 #[derive(Clone)]
-pub(crate) struct Told {
+pub(crate) struct Sources {
     pub metrics: Metrics,
     pub ready: Readiness,
     pub loops: Loops,
@@ -118,7 +118,7 @@ enum Offer {
 /// One address, and what is served there, to whom.
 struct Site {
     offer: Offer,
-    told: Told,
+    sources: Sources,
     access: Access,
     certificates: Option<Certificates>,
 }
@@ -128,7 +128,7 @@ struct Site {
 pub(crate) async fn start(
     metrics: &Serve,
     serving: &Serving,
-    told: &Told,
+    sources: &Sources,
 ) -> Result<(Vec<Running>, Access), Unavailable> {
     if serving.metrics_cert_dir.is_some() && !serving.metrics_secure {
         return Err(Unavailable::NotSecure);
@@ -136,7 +136,7 @@ pub(crate) async fn start(
     let mut running = Vec::new();
     let mut offer = Offer::Both;
     if let Serve::At(address) = &serving.health_probe_bind_address {
-        let site = Site { offer: Offer::Health, told: told.clone(), access: Access::open(), certificates: None };
+        let site = Site { offer: Offer::Health, sources: sources.clone(), access: Access::open(), certificates: None };
         running.push(listen("--health-probe-bind-address", address, site).await?);
         offer = Offer::Metrics;
     }
@@ -146,14 +146,14 @@ pub(crate) async fn start(
             .metrics_secure
             .then(|| Certificates::of_metrics(serving.metrics_cert_dir.as_deref()))
             .transpose()?;
-        let site = Site { offer, told: told.clone(), access: access.clone(), certificates };
+        let site = Site { offer, sources: sources.clone(), access: access.clone(), certificates };
         running.push(listen("--metrics-addr", address, site).await?);
     }
     Ok((running, access))
 }
 
 async fn listen(flag: &'static str, address: &Address, site: Site) -> Result<Running, Unavailable> {
-    let (loops, is_health) = (site.told.loops.clone(), site.offer == Offer::Health);
+    let (loops, is_health) = (site.sources.loops.clone(), site.offer == Offer::Health);
     let name = if is_health { "health server" } else { "server" };
     let (at, running) = open(flag, address, name, &loops, Arc::new(site)).await?;
     if is_health {
@@ -249,7 +249,7 @@ impl Site {
             "/metrics" if metrics => match self.access.check(headers).await {
                 Ok(()) => {
                     let format = Format::accepted(headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()));
-                    match self.told.metrics.scrape(format) {
+                    match self.sources.metrics.scrape(format) {
                         Ok(text) => (StatusCode::OK, format.media_type(), text),
                         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, PLAIN, format!("{error}\n")),
                     }
@@ -257,14 +257,14 @@ impl Site {
                 Err(refusal) => (refusal.status(), PLAIN, format!("{refusal}\n")),
             },
             "/healthz" if health => {
-                let still = self.told.loops.still();
+                let still = self.sources.loops.still();
                 if still.is_empty() {
                     (StatusCode::OK, PLAIN, "ok\n".to_owned())
                 } else {
                     (StatusCode::INTERNAL_SERVER_ERROR, PLAIN, format!("{}\n", still.join("; ")))
                 }
             }
-            "/readyz" if health && self.told.ready.get() => (StatusCode::OK, PLAIN, "ok\n".to_owned()),
+            "/readyz" if health && self.sources.ready.get() => (StatusCode::OK, PLAIN, "ok\n".to_owned()),
             "/readyz" if health => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, "starting\n".to_owned()),
             _ => (StatusCode::NOT_FOUND, PLAIN, self.offer.sentence().to_owned()),
         };

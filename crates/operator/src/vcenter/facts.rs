@@ -11,7 +11,7 @@ use vim25::{
 
 use super::{
     figures::Figures,
-    told::{Unreadable, Unset},
+    property::{Unreadable, Unset},
 };
 
 /// What people read of a machine. What is not known is `None` or empty.

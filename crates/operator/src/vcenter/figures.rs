@@ -9,7 +9,7 @@ use vim25::{
     types::{ObjectContent, ObjectSpec, PropertyFilterSpec, PropertySpec},
 };
 
-use super::{Trigger, VCenterHandle, inventory_names::Concerned, mirror::Mirror, told::Unset};
+use super::{Trigger, VCenterHandle, inventory_names::Concerned, mirror::Mirror, property::Unset};
 
 /// How much a host or a machine used when vCenter was asked. What vCenter didn't say is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use vim25::{
 
 use super::{
     figures::Figures,
-    told::{Unreadable, Unset},
+    property::{Unreadable, Unset},
 };
 
 /// A host. What is not known is `None` or empty.

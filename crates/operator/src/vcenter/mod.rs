@@ -18,9 +18,9 @@ pub(crate) mod machine;
 pub(crate) mod marker;
 pub(crate) mod mirror;
 pub(crate) mod privileges;
+mod property;
 mod sight;
 pub(crate) mod source;
-mod told;
 
 use std::sync::{
     Arc, OnceLock,
@@ -245,7 +245,7 @@ impl VCenterHandle {
     }
 
     /// Whether this is the right to change anything in it, and no other.
-    pub(crate) fn honours(&self, mandate: &Mandate) -> bool {
+    pub(crate) fn is_current(&self, mandate: &Mandate) -> bool {
         mandate.is_of(&self.claim)
     }
 
@@ -341,7 +341,7 @@ impl VCenterHandle {
     }
 
     /// Everything has been read. Whether that can be relied on depends on who has told it.
-    async fn be_there(self: &Arc<Self>) {
+    async fn on_synced(self: &Arc<Self>) {
         let session = match self.client.session().await {
             Ok(session) => session,
             Err(error) => return self.obstruct(obstacle(&error)),
@@ -415,7 +415,7 @@ impl VCenterHandle {
                 Update::Synced { watch } => {
                     let is_whole = self.sight().sync(watch);
                     if is_whole {
-                        self.be_there().await;
+                        self.on_synced().await;
                     }
                 }
             }

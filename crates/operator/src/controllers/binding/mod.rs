@@ -54,7 +54,7 @@ const MOMENT: Duration = Duration::from_millis(20);
 pub(crate) struct VCenters {
     known: Mutex<Known>,
     /// Whether all vCenters have been taken up that there are at the start.
-    is_mustered: AtomicBool,
+    are_read: AtomicBool,
     namespaces: Arc<Namespaces>,
     leases: Leases,
     pub(crate) metrics: Metrics,
@@ -104,13 +104,13 @@ impl VCenters {
         loops: Loops,
         scope: Scope,
     ) -> Self {
-        let is_mustered = AtomicBool::new(false);
-        Self { known: Mutex::default(), is_mustered, namespaces, leases, metrics, triggers, loops, scope }
+        let are_read = AtomicBool::new(false);
+        Self { known: Mutex::default(), are_read, namespaces, leases, metrics, triggers, loops, scope }
     }
 
     /// Takes up all the vCenters that there are, before anybody asks for one: that which the environment names, and those that
     /// are declared.
-    pub(crate) async fn muster(&self, kube: &Client, environment: Option<vim25::Client>) {
+    pub(crate) async fn read_all(&self, kube: &Client, environment: Option<vim25::Client>) {
         // Whom a vCenter serves is a matter of namespaces. Should their watch never begin, this is not the place to say so.
         let began = Instant::now();
         while !self.namespaces.are_read() && began.elapsed() < PATIENCE {
@@ -144,12 +144,12 @@ impl VCenters {
                 tokio::time::sleep(MOMENT).await;
             }
         }
-        self.is_mustered.store(true, Ordering::Release);
+        self.are_read.store(true, Ordering::Release);
     }
 
     /// Whether all vCenters have been taken up that there are at the start. Before, that there is none says nothing.
-    pub(crate) fn is_mustered(&self) -> bool {
-        self.is_mustered.load(Ordering::Acquire)
+    pub(crate) fn are_read(&self) -> bool {
+        self.are_read.load(Ordering::Acquire)
     }
 
     /// Begins to follow the vCenter that the environment names, unless that has begun. `before` is what was written of it.

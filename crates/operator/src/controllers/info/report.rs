@@ -40,7 +40,7 @@ pub(super) fn look<K, S>(
 where
     K: Resource<Scope = NamespaceResourceScope>,
 {
-    if !context.vcenters.is_mustered() {
+    if !context.vcenters.are_read() {
         // Everybody's turn comes when the vCenters have been read.
         let sight = Observation::Away { why: "the vCenters are being read".to_owned(), since: Timestamp::now() };
         return View { vcenter: None, sight };

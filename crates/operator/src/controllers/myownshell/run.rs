@@ -34,7 +34,7 @@ use super::{
 use crate::{
     controllers::{
         binding::Namespaces,
-        reconcile::{Error, measured, on_error, timely},
+        reconcile::{Attempts, Error},
     },
     kube::{
         events::Recorder,
@@ -130,6 +130,8 @@ pub(crate) async fn run(
         shells = shells.owns(slices, ours.clone());
     }
     let concerned = changed.flat_map(move |group| stream::iter(that_find(&all, &group)));
+    let attempts = Attempts::new(&context.metrics);
+    let on_error = attempts.on_error();
     let shells = shells
         .trigger_backoff(backoff())
         .with_config(config())
@@ -137,21 +139,24 @@ pub(crate) async fn run(
         .reconcile_all_on(notified(for_shells))
         .graceful_shutdown_on(told_to_stop.clone())
         .run(
-            |shell, context| {
-                let metrics = context.metrics.clone();
-                measured(metrics, Arc::clone(&shell), reconcile(shell, context))
-            },
+            move |shell, context| attempts.clone().run(Arc::clone(&shell), reconcile(shell, context)),
             on_error,
             Arc::clone(&context),
         );
 
     let (made, writer) = reflector::store();
     let those = told(reach.apis::<Meta<Deployment>>(&kube), &ours).map(Ok).reflect(writer).applied_objects();
+    let releases = Attempts::new(&context.metrics);
+    let not_released = releases.on_error();
     let deployments = Controller::for_stream(those, made)
         .with_config(config())
         .reconcile_all_on(notified(for_deployments))
         .graceful_shutdown_on(told_to_stop)
-        .run(|deployment, context| timely(release(deployment, context)), on_error, context);
+        .run(
+            move |deployment, context| releases.clone().run(Arc::clone(&deployment), release(deployment, context)),
+            not_released,
+            context,
+        );
     let both = future::join(drive(shells, loops.pulse("shells")), drive(deployments, loops.pulse("deployments")));
     tokio::select! {
         _ = both => {}

@@ -115,7 +115,7 @@ async fn reconcile_as(
             return Ok(Requeue::requeue(MOMENT));
         }
         if live.is_in_sight() {
-            if vmgroup::foresee(context, live) {
+            if vmgroup::load_records(context, live) {
                 vmgroup::read_disks(context, live).await;
                 findings.quotas = Some(vmgroup::quotas(context, live));
             }

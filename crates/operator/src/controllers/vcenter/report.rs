@@ -94,7 +94,7 @@ fn authorization(live: &VCenterHandle) -> Authorization {
 
 fn hold(live: &VCenterHandle) -> Hold {
     let executor = live.executor();
-    if !live.is_in_sight() || !executor.is_foreseen() {
+    if !live.is_in_sight() || !executor.are_records_loaded() {
         return Hold::Unknown;
     }
     match executor.incident() {

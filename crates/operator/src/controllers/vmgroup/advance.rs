@@ -91,8 +91,8 @@ impl<'a> Site<'a> {
 
 /// Has a vCenter that is in sight know of all groups at home there how many of their VMs are missing, once, and says whether it knows. It
 /// can't before the groups are read.
-pub(crate) fn foresee(context: &Context, live: &VCenterHandle) -> bool {
-    if live.executor().is_foreseen() {
+pub(crate) fn load_records(context: &Context, live: &VCenterHandle) -> bool {
+    if live.executor().are_records_loaded() {
         return true;
     }
     let Some(all) = context.groups.get().filter(|groups| groups.is_filled()) else { return false };
@@ -105,7 +105,7 @@ pub(crate) fn foresee(context: &Context, live: &VCenterHandle) -> bool {
         return false;
     }
     let mut executor = live.executor();
-    executor.foresee(&at_home, &live.mirror(), Timestamp::now());
+    executor.load_records(&at_home, &live.mirror(), Timestamp::now());
     true
 }
 
@@ -162,7 +162,7 @@ pub(super) async fn advance(
 
 /// Plans, and orders what the plan says, once all that it needs is known and all that it begins is written down.
 async fn advance_at(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Result<Outcome, Error> {
-    if !site.live.honours(site.mandate) {
+    if !site.live.is_current(site.mandate) {
         // Its vCenter was declared a moment ago.
         return Ok(Outcome::blind());
     }
@@ -185,7 +185,7 @@ async fn advance_at(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Resu
         );
         return Ok(Outcome::stuck(Trouble::VCenterAway(why), RESYNC));
     }
-    if !foresee(site.context, site.live) {
+    if !load_records(site.context, site.live) {
         return Ok(Outcome::blind());
     }
     let groups: Api<VmGroup> = Api::namespaced(site.context.kube.clone(), &desired.namespace);

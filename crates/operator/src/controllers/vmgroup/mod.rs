@@ -36,7 +36,7 @@ use crate::{
     controllers::{Context, reconcile::Error},
     kube::{finalizer, guard::Unreadable, leadership::Mandate, shared_watch::backoff},
 };
-pub(crate) use advance::foresee;
+pub(crate) use advance::load_records;
 use advance::{Site, advance};
 pub(crate) use dereference::concern_defaults;
 pub(crate) use disks::read_disks;

@@ -12,10 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{cant_be_read, reconcile};
 use crate::{
-    controllers::{
-        Context,
-        reconcile::{measured, on_error},
-    },
+    controllers::{Context, reconcile::Attempts},
     kube::{
         guard::Guarded,
         shared_watch::{SharedWatch, drive, received},
@@ -77,16 +74,15 @@ pub(crate) async fn run(
             all.iter().filter(|group| trigger.concerns(group)).map(|group| ObjectRef::from_obj(&**group)).collect()
         })
     });
+    let attempts = Attempts::new(&context.vcenters.metrics);
+    let on_error = attempts.on_error();
     let controller = controller
         // As many as want to: those of a slow vCenter must not hold up the others. Each vCenter has a limit of its own.
         .with_config(controller::Config::default().concurrency(0))
         .reconcile_on(wanted)
         .graceful_shutdown_on(told_to_stop)
         .run(
-            |group, context| {
-                let metrics = context.vcenters.metrics.clone();
-                measured(metrics, Arc::clone(&group), reconcile(group, context))
-            },
+            move |group, context| attempts.clone().run(Arc::clone(&group), reconcile(group, context)),
             on_error,
             Arc::clone(context),
         );

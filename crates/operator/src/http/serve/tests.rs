@@ -11,12 +11,12 @@ use tokio_rustls::TlsConnector;
 use super::*;
 use crate::http::flags::BadAddress;
 
-fn told() -> Told {
-    Told { metrics: Metrics::new(), ready: Readiness::default(), loops: Loops::default() }
+fn sources() -> Sources {
+    Sources { metrics: Metrics::new(), ready: Readiness::default(), loops: Loops::default() }
 }
 
 fn site(offer: Offer, access: Access) -> Arc<Site> {
-    Arc::new(Site { offer, told: told(), access, certificates: None })
+    Arc::new(Site { offer, sources: sources(), access, certificates: None })
 }
 
 fn serving(secure: bool) -> Serving {
@@ -42,7 +42,7 @@ async fn it_is_well_from_the_start_and_ready_when_it_says_so() {
     let site = site(Offer::Both, Access::open());
     assert_eq!(status(&site, Method::GET, "/healthz").await, 200);
     assert_eq!(status(&site, Method::GET, "/readyz").await, 503);
-    site.told.ready.set();
+    site.sources.ready.set();
     assert_eq!(status(&site, Method::GET, "/readyz").await, 200);
     assert_eq!(status(&site, Method::HEAD, "/metrics").await, 200);
     assert_eq!(status(&site, Method::POST, "/metrics").await, 405);
@@ -70,7 +70,7 @@ async fn who_may_not_read_metrics_may_ask_for_health() {
 async fn a_port_in_use_is_said_in_one_line_with_what_to_do() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address: Address = taken.local_addr().unwrap().to_string().parse().unwrap();
-    let refused = start(&Serve::At(address.clone()), &serving(false), &told()).await.unwrap_err().to_string();
+    let refused = start(&Serve::At(address.clone()), &serving(false), &sources()).await.unwrap_err().to_string();
     assert!(refused.starts_with(&format!("--metrics-addr: {address} can't be listened on: ")), "{refused}");
     assert!(refused.ends_with("choose another, or 0 for none") && refused.lines().count() == 1, "{refused}");
 }
@@ -78,7 +78,7 @@ async fn a_port_in_use_is_said_in_one_line_with_what_to_do() {
 #[tokio::test]
 async fn a_certificate_that_would_not_be_used_is_refused() {
     let flags = Serving { metrics_cert_dir: Some("/certs".into()), ..serving(false) };
-    assert!(matches!(start(&Serve::Nowhere, &flags, &told()).await, Err(Unavailable::NotSecure)));
+    assert!(matches!(start(&Serve::Nowhere, &flags, &sources()).await, Err(Unavailable::NotSecure)));
 }
 
 /// Asks for health over TLS, and trusts this certificate only.
@@ -103,7 +103,7 @@ async fn those_who_connect_see_the_certificate_in_the_folder() {
     let dir = certificates::tests::folder("seen");
     let (first, other) = (certificates::tests::write(&dir), certificates::tests::folder("other"));
     let certificates = Some(Certificates::of_metrics(Some(&dir)).unwrap());
-    let site = Arc::new(Site { offer: Offer::Both, told: told(), access: Access::open(), certificates });
+    let site = Arc::new(Site { offer: Offer::Both, sources: sources(), access: Access::open(), certificates });
     let answer = ask_securely(Arc::clone(&site), first).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     let refused = ask_securely(site, certificates::tests::write(&other)).await.unwrap_err().to_string();
@@ -116,7 +116,7 @@ async fn those_who_connect_see_the_certificate_in_the_folder() {
 #[tokio::test(start_paused = true)]
 async fn whoever_does_not_shake_hands_is_cut_off() {
     let certificates = Some(Certificates::of_metrics(None).unwrap());
-    let site = Arc::new(Site { offer: Offer::Both, told: told(), access: Access::open(), certificates });
+    let site = Arc::new(Site { offer: Offer::Both, sources: sources(), access: Access::open(), certificates });
     let (mut here, there) = duplex(32 << 10);
     let conversation = tokio::spawn(converse(there, site));
     let began = Instant::now();
@@ -194,7 +194,7 @@ async fn those_who_keep_connections_keep_nobody_out_who_asks() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let site = site(Offer::Both, Access::open());
-    let loops = site.told.loops.clone();
+    let loops = site.sources.loops.clone();
     let _running = loops.start("server", |pulse| take_in(listener, site, pulse));
     let mut kept = Vec::new();
     for _ in 0..CONNECTIONS * 2 {

@@ -20,13 +20,13 @@ use crate::vcenter::{inventory::machine_reference, mirror::Mirror};
 
 impl Executor {
     /// Whether the records of all groups were taken up that are at home here. Before that, nobody knows how many VMs are missing.
-    pub(crate) fn is_foreseen(&self) -> bool {
-        self.is_foreseen
+    pub(crate) fn are_records_loaded(&self) -> bool {
+        self.are_records_loaded
     }
 
     /// Takes up the records of all groups that are at home here, before any of them is looked at: one that is well must not go on while
     /// the VMs of many others are missing, whether those others can be looked at or not.
-    pub(crate) fn foresee(&mut self, groups: &[Arc<VmGroup>], mirror: &Mirror, now: Timestamp) {
+    pub(crate) fn load_records(&mut self, groups: &[Arc<VmGroup>], mirror: &Mirror, now: Timestamp) {
         let shown: HashSet<_> = mirror.machines.values().filter_map(|machine| machine.instance.as_deref()).collect();
         let named: HashSet<_> = mirror.machines.values().map(|machine| machine.name.as_str()).collect();
         for group in groups {
@@ -46,7 +46,7 @@ impl Executor {
                 in_flight.is_unseen = true;
             }
         }
-        self.is_foreseen = true;
+        self.are_records_loaded = true;
     }
 
     /// Takes those machines for back that the mirror shows again, of groups that can't be looked at: their groups can't say so.

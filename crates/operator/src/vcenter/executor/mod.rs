@@ -70,7 +70,7 @@ pub(crate) struct Executor {
     /// When this replica gained the vCenter's lease.
     entered: Option<Instant>,
     /// Whether the records of all groups were taken up that are at home here.
-    is_foreseen: bool,
+    are_records_loaded: bool,
     /// How much namespaces had when that was last counted.
     uses: HashMap<String, Amount>,
     /// When clones were last seen that nobody here knows of.
@@ -119,7 +119,7 @@ impl Default for Executor {
             limits: Limits::default(),
             epoch: Epoch::default(),
             entered: None,
-            is_foreseen: false,
+            are_records_loaded: false,
             uses: HashMap::new(),
             unknown_clones: None,
             since: Instant::now(),

@@ -7,7 +7,7 @@ use vim25::{FromAny, ManagedObject, Property, types::ObjectUpdate};
 
 /// What an update says of a property.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Told<T> {
+pub(super) enum PropertyUpdate<T> {
     /// Nothing, or nothing that can be read.
     Nothing,
     /// That it has no value.
@@ -32,13 +32,13 @@ impl Unset {
     }
 }
 
-impl<T> Told<T> {
+impl<T> PropertyUpdate<T> {
     /// The part of the value that matters.
-    pub(super) fn and_then<U>(self, part: impl FnOnce(T) -> Option<U>) -> Told<U> {
+    pub(super) fn and_then<U>(self, part: impl FnOnce(T) -> Option<U>) -> PropertyUpdate<U> {
         match self {
-            Self::Nothing => Told::Nothing,
-            Self::Unset => Told::Unset,
-            Self::Is(value) => part(value).map_or(Told::Unset, Told::Is),
+            Self::Nothing => PropertyUpdate::Nothing,
+            Self::Unset => PropertyUpdate::Unset,
+            Self::Is(value) => part(value).map_or(PropertyUpdate::Unset, PropertyUpdate::Is),
         }
     }
 
@@ -64,7 +64,7 @@ impl<T> Told<T> {
     }
 }
 
-impl<T> Told<Vec<T>> {
+impl<T> PropertyUpdate<Vec<T>> {
     /// Takes up all of it, each read as it is to be known.
     pub(super) fn renew_all<U, I: IntoIterator<Item = U>>(
         self,
@@ -89,16 +89,16 @@ impl Unreadable {
         &mut self,
         update: &mut ObjectUpdate,
         property: Property<O, T>,
-    ) -> Told<T> {
+    ) -> PropertyUpdate<T> {
         match update.take(property) {
-            Ok(None) => Told::Nothing,
-            Ok(Some(None)) => Told::Unset,
-            Ok(Some(Some(value))) => Told::Is(value),
+            Ok(None) => PropertyUpdate::Nothing,
+            Ok(Some(None)) => PropertyUpdate::Unset,
+            Ok(Some(Some(value))) => PropertyUpdate::Is(value),
             Err(error) => {
                 if self.0.insert(property.path()) {
                     warn!(object = %update.obj, %error, "Value from vCenter not understood");
                 }
-                Told::Nothing
+                PropertyUpdate::Nothing
             }
         }
     }
