@@ -23,6 +23,9 @@ const SURCHARGE: f64 = 1.15;
 /// The operator has vCenter make so many machines at a time: 8 on each of the sandbox's 4 hosts.
 const AT_A_TIME: u32 = 32;
 
+/// How often the API server may be written to for a group of 3 until it is made, with its VMInfos and events, and until it is gone.
+const WRITES: u32 = 20;
+const LAST_WRITES: u32 = 10;
 /// How many power-offs are put right where the time of one is too short to measure.
 const REPAIRS: u32 = 20;
 
@@ -88,14 +91,21 @@ fn three_hundred_groups(promises: &mut Promises) {
     let names: Vec<_> = (0..300).map(|n| format!("web-{n}")).collect();
     let groups: Vec<_> = names.iter().map(|name| (name.as_str(), 3)).collect();
     site.vcenter().forget_calls();
+    let written = site.api_writes();
     site.declare(&groups, Duration::from_mins(3)).took.expect("300 groups are made within 3 minutes");
     site.rest();
     promises.count("calls for 300 groups of 3 machines", site.vcenter().all_calls(OPERATOR), 1800);
+    promises.count("API writes for them", site.api_writes() - written, 300 * WRITES);
     promises.peer("half of all reconciles of them", site.reconciled_within(0.5));
     promises.peer("99 of 100 reconciles of them", site.reconciled_within(0.99));
-    let warned = site.warnings();
+    promises.peer("99 of 100 status writes, by API server", site.status_written_within(0.99));
+    let (warned, written) = (site.warnings(), site.api_writes());
     promises.peer("their namespace deleted", site.delete_namespace(Duration::from_mins(2)));
+    promises.count("API writes meanwhile", site.api_writes() - written, 300 * LAST_WRITES);
     promises.count("warnings meanwhile", site.warnings() - warned, 0);
+    drop(site);
+    let sandbox = site::start("bare-namespace", &[]);
+    promises.peer("the same objects, with nobody's VMs", peers::bare_namespace(&sandbox, 300, 3));
 }
 
 fn a_hundred_machines(promises: &mut Promises) {

@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_e2e::{Sandbox, VCenter};
+use drover_e2e::{Sandbox, VCenter, vm_group};
+use serde_json::json;
 use tokio::task::JoinSet;
 use vim25::{
     Client, Credentials, Inventory, Settings, Trust,
@@ -52,6 +53,28 @@ pub(crate) async fn bare_calls(sandbox: &Sandbox, machines: u32, patience: Durat
     }
     witness(sandbox.vcenter(), patience, |counts| counts.powered_on == u64::from(machines))?;
     Some(began.elapsed())
+}
+
+/// What Kubernetes takes to delete a namespace with so many groups and a VMInfo for each of their machines, which nobody looks after.
+pub(crate) fn bare_namespace(sandbox: &Sandbox, groups: u32, replicas: u32) -> Option<Duration> {
+    sandbox.install_kinds();
+    let namespace = sandbox.namespace("bare");
+    let items: Vec<_> = (0..groups)
+        .flat_map(|n| {
+            let infos = (0..replicas).map(move |m| {
+                json!({
+                    "apiVersion": "topology.corinternal.com/v1", "kind": "VMInfo",
+                    "metadata": {"name": format!("web-{n}-{m}")}, "spec": {"nodename": format!("web-{n}-{m}")},
+                })
+            });
+            infos.chain([vm_group(&format!("web-{n}"), &json!({"replicas": replicas}))])
+        })
+        .collect();
+    let manifest = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    namespace.apply(&manifest.to_string()).unwrap_or_else(|failure| panic!("{failure}"));
+    let began = Instant::now();
+    let delete = ["delete", "namespace", &namespace.name, "--timeout=2m"];
+    sandbox.kubectl().run(&delete).ok().map(|_| began.elapsed())
 }
 
 fn client(vcenter: &VCenter) -> Client {

@@ -106,20 +106,26 @@ impl Site {
     /// Within how long so many of all reconciles of groups ended, as Prometheus tells it from the operator's own metrics.
     pub(crate) fn reconciled_within(&self, part: f64) -> Option<Duration> {
         let (_, metrics) = self.operator.ask("GET", "/metrics").ok()?;
-        let value = |line: &str| line.rsplit(' ').next()?.parse::<f64>().ok();
-        let bucket = |line: &str| {
-            let rest = line.strip_prefix("drover_reconcile_seconds_bucket{")?;
-            let bound = rest.split_once("le=\"")?.1.split_once('"')?.0;
-            Some((bound.parse::<f64>().unwrap_or(f64::INFINITY), value(line)?)).filter(|_| rest.contains("\"VmGroup\""))
-        };
-        let buckets: Vec<_> = metrics.lines().filter_map(bucket).collect();
-        let wanted = buckets.last()?.1 * part;
-        let at = buckets.iter().position(|(_, count)| *count >= wanted)?;
-        let (from, before) = if at == 0 { (0.0, 0.0) } else { buckets[at - 1] };
-        let (to, count) = buckets[at];
-        let seconds =
-            if to.is_finite() { from + (to - from) * (wanted - before) / (count - before) } else { return None };
-        Some(Duration::from_secs_f64(seconds))
+        quantile(&metrics, part, "drover_reconcile_seconds", &["\"VmGroup\""])
+    }
+
+    /// Within how long the API server has answered so many of all writes to statuses of groups, as it says itself.
+    pub(crate) fn status_written_within(&self, part: f64) -> Option<Duration> {
+        let labels = ["verb=\"APPLY\"", "resource=\"vmgroups\"", "subresource=\"status\""];
+        quantile(&self.api_server_metrics(), part, "apiserver_request_duration_seconds", &labels)
+    }
+
+    /// How many requests the API server has had so far that change something, of whomever, as it counts them itself.
+    pub(crate) fn api_writes(&self) -> u64 {
+        let metrics = self.api_server_metrics();
+        let requests = metrics.lines().filter(|line| line.starts_with("apiserver_request_total{"));
+        let is_write =
+            |line: &&str| !["GET", "LIST", "WATCH"].iter().any(|verb| line.contains(&format!("verb=\"{verb}\"")));
+        requests.filter(is_write).filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    }
+
+    fn api_server_metrics(&self) -> String {
+        self.sandbox.kubectl().run(&["get", "--raw", "/metrics"]).unwrap_or_else(|failure| panic!("{failure}"))
     }
 
     /// How many lines of the operator's log are warnings.
@@ -165,6 +171,22 @@ impl Site {
     fn operator_log(&self) -> PathBuf {
         self.sandbox.dir().join("log/drover.log")
     }
+}
+
+/// Below what so many of all values are, as Prometheus reckons it from the buckets of the histogram with these labels.
+fn quantile(metrics: &str, part: f64, histogram: &str, labels: &[&str]) -> Option<Duration> {
+    let prefix = format!("{histogram}_bucket{{");
+    let bucket = |line: &str| {
+        let rest = line.strip_prefix(&prefix).filter(|rest| labels.iter().all(|label| rest.contains(label)))?;
+        let bound = rest.split_once("le=\"")?.1.split_once('"')?.0;
+        Some((bound.parse::<f64>().unwrap_or(f64::INFINITY), line.rsplit(' ').next()?.parse::<f64>().ok()?))
+    };
+    let buckets: Vec<_> = metrics.lines().filter_map(bucket).collect();
+    let wanted = buckets.last()?.1 * part;
+    let at = buckets.iter().position(|(_, count)| *count >= wanted)?;
+    let (from, before) = if at == 0 { (0.0, 0.0) } else { buckets[at - 1] };
+    let (to, count) = buckets[at];
+    to.is_finite().then(|| Duration::from_secs_f64(from + (to - from) * (wanted - before) / (count - before)))
 }
 
 /// How machines were made.

@@ -71,7 +71,11 @@ async fn publish(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, 
         return Ok(Requeue::await_change());
     }
     let members: BTreeSet<String> = live.mirror().members(&marker_uid(&group), &context.cluster).into_keys().collect();
-    let is_ending = group.meta().deletion_timestamp.is_some() || context.vcenters.is_ending(&namespace);
+    if context.vcenters.is_ending(&namespace) {
+        // Whoever deletes it deletes all that is in it.
+        return Ok(Requeue::await_change());
+    }
+    let is_ending = group.meta().deletion_timestamp.is_some();
     let wanted: Vec<_> = members.iter().map(|member| member_info(&group, &vcenter, &namespace, member)).collect();
     let names: BTreeSet<String> = wanted.iter().map(ResourceExt::name_any).collect();
     let (kept, gone): (Vec<_>, Vec<_>) =

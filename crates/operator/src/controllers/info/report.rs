@@ -81,6 +81,10 @@ where
         + DeserializeOwned,
     S: Serialize,
 {
+    if context.vcenters.is_ending(&info.namespace().unwrap_or_default()) {
+        // Who deletes all that is in it needs no word of what becomes of it until then.
+        return Ok(Requeue::await_change());
+    }
     if let Some(rest) = sight.grace(now) {
         return Ok(Requeue::requeue(rest));
     }

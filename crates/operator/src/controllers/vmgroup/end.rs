@@ -19,7 +19,9 @@ pub(super) async fn end(request: &Request<'_>, valid: &Valid, outcome: Outcome) 
 /// Lets a group go that is being deleted: nothing is left to be done for it, or nothing is to be done any more.
 pub(super) async fn let_go(request: &Request<'_>) -> Result<Requeue, Stop> {
     let Request { context, group, groups, .. } = request;
-    if !finalizer::take_off(groups, &group.metadata, FINALIZER).await? {
+    // What was just written of it, the watch may not have told yet.
+    let latest = context.vmgroups.latest.of(group);
+    if !finalizer::take_off(groups, &latest.metadata, FINALIZER).await? {
         return Ok(Requeue::requeue(CONFLICT));
     }
     info!(vmgroup = %named(*group), "VmGroup deleted");

@@ -1,7 +1,7 @@
 //! Whether the kind VmGroup is itself being deleted. Whoever removes the kind removes Drover, and doesn't mean all VMs that there are: then
 //! groups are let go, and their VMs stay as they are.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use drover_api::VmGroup;
 use drover_core::reasons::Reason;
@@ -35,9 +35,10 @@ pub(super) async fn fate(context: &Context, group: &VmGroup) -> Result<Fate, kub
     if context.vmgroups.reported.goes_by_itself(uid) {
         return Ok(Fate::Stays);
     }
-    let fate = match is_declared(&context.kube, &group.metadata).await {
-        Ok(true) => Fate::Stays,
-        Ok(false) => Fate::Ends,
+    let fate = match ask(context, uid).await {
+        Ok(Some(kind)) if went_with(&kind, &group.metadata) => Fate::Ends,
+        Ok(Some(_)) => Fate::Stays,
+        Ok(None) => Fate::Ends,
         Err(kube::Error::Api(refusal)) if refusal.code == 403 => {
             // Its rights may be gone before the operator is.
             if context.scope.runs(Controller::VCenter) {
@@ -55,7 +56,7 @@ pub(super) async fn fate(context: &Context, group: &VmGroup) -> Result<Fate, kub
 
 /// What becomes of a kind that may not be read.
 async fn guessed(context: &Context, group: &VmGroup, uid: &str) -> Result<Fate, kube::Error> {
-    let left = LAG.saturating_sub(context.vmgroups.reported.since_asked_for_kind(uid));
+    let left = LAG.saturating_sub(context.vmgroups.reported.when_asked_for_kind(uid).elapsed());
     Ok(match can_be_created(&context.kube).await? {
         Some(false) => Fate::Ends,
         // An API server that has just been started doesn't tell of all kinds yet.
@@ -77,12 +78,28 @@ fn was_going(group: &VmGroup) -> bool {
     conditions.into_iter().any(|condition| condition.reason == Reason::Deleting.word())
 }
 
-/// Whether the kind is there, and neither it nor one before it has deleted the group.
-async fn is_declared(kube: &Client, group: &ObjectMeta) -> Result<bool, kube::Error> {
-    let kind = Api::<CustomResourceDefinition>::all(kube.clone()).get_metadata_opt(KIND).await?;
-    Ok(kind.is_some_and(|kind| {
-        kind.metadata.deletion_timestamp.is_none() && !went_with_a_kind_before(&kind.metadata, group)
-    }))
+/// What was last told of the kind, and when that was asked. Whoever asks waits for who asks already: many groups are often deleted at once.
+pub(super) type Answer = tokio::sync::Mutex<Option<(Instant, Option<ObjectMeta>)>>;
+
+/// The kind, if it is there, as it is or was since this group was seen to be deleted.
+async fn ask(context: &Context, uid: &str) -> Result<Option<ObjectMeta>, kube::Error> {
+    let seen = context.vmgroups.reported.when_asked_for_kind(uid);
+    let mut answer = context.vmgroups.kind.lock().await;
+    if let Some((asked, kind)) = &*answer
+        && *asked >= seen
+    {
+        return Ok(kind.clone());
+    }
+    let asked = Instant::now();
+    let kind = Api::<CustomResourceDefinition>::all(context.kube.clone()).get_metadata_opt(KIND).await?;
+    let kind = kind.map(|kind| kind.metadata);
+    *answer = Some((asked, kind.clone()));
+    Ok(kind)
+}
+
+/// Whether a group is deleted because its kind is, or one before it was.
+fn went_with(kind: &ObjectMeta, group: &ObjectMeta) -> bool {
+    kind.deletion_timestamp.is_some() || went_with_a_kind_before(kind, group)
 }
 
 /// Whether a group was deleted before its kind was created: then an earlier kind has gone, and left the group behind. That is so where

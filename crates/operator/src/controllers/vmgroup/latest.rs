@@ -64,7 +64,7 @@ impl Latest {
     }
 
     /// The newer one of what the watch has told and what was written.
-    fn of(&self, group: &VmGroup) -> Arc<VmGroup> {
+    pub(super) fn of(&self, group: &VmGroup) -> Arc<VmGroup> {
         let version = |group: &VmGroup| group.resource_version().and_then(|version| version.parse::<u64>().ok());
         let told = || Arc::new(group.clone());
         let mut all = self.all();

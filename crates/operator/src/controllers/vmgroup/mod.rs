@@ -68,6 +68,7 @@ const CONFLICT: Duration = Duration::from_millis(500);
 pub(super) struct Memory {
     reported: Reported,
     latest: Latest,
+    kind: kind::Answer,
 }
 
 impl Memory {

@@ -22,6 +22,9 @@ use crate::kube::leadership::Epoch;
 /// A status is written at most this often, unless the group's phase changes.
 const BETWEEN_WRITES: Duration = Duration::from_secs(1);
 
+/// How far a group is that is being deleted is of less interest: mostly it is gone before.
+const BETWEEN_LAST_WRITES: Duration = Duration::from_secs(3);
+
 /// What was told of all groups, by UID. Any may be lost: then something is told twice.
 #[derive(Debug, Default)]
 pub(super) struct Reported(Mutex<HashMap<String, Entry>>);
@@ -72,9 +75,9 @@ impl Reported {
         self.all().get(uid).is_some_and(|entry| entry.was_alive)
     }
 
-    /// How long ago it was first asked what becomes of the kind of a group that is being deleted. The first time, that is now.
-    pub(super) fn since_asked_for_kind(&self, uid: &str) -> Duration {
-        self.all().entry(uid.to_owned()).or_default().asked_for_kind.get_or_insert_with(Instant::now).elapsed()
+    /// When it was first asked what becomes of the kind of a group that is being deleted. The first time, that is now.
+    pub(super) fn when_asked_for_kind(&self, uid: &str) -> Instant {
+        *self.all().entry(uid.to_owned()).or_default().asked_for_kind.get_or_insert_with(Instant::now)
     }
 
     pub(super) fn note_that_it_goes_by_itself(&self, uid: &str) {
@@ -89,7 +92,16 @@ impl Reported {
         }
         let mut entries = self.all();
         let entry = entries.entry(group.uid().unwrap_or_default()).or_default();
-        let early = entry.written.and_then(|written| BETWEEN_WRITES.checked_sub(written.elapsed()));
+        let reasons = |status: &VmGroupStatus| -> Vec<_> {
+            status.conditions.iter().map(|condition| condition.reason.clone()).collect()
+        };
+        let is_progress = before.is_some_and(|before| reasons(before) == reasons(status));
+        let between = if group.metadata.deletion_timestamp.is_some() && is_progress {
+            BETWEEN_LAST_WRITES
+        } else {
+            BETWEEN_WRITES
+        };
+        let early = entry.written.and_then(|written| between.checked_sub(written.elapsed()));
         if before.and_then(|before| before.phase) == status.phase && early.is_some() {
             return early;
         }
