@@ -22,7 +22,7 @@ use std::{
 use clap::{Parser, Subcommand};
 
 use cli::{
-    CheckFlags, PlanFlags, Verdict, check,
+    CheckFlags, ExitStatus, PlanFlags, check,
     cluster::ClusterFlags,
     crds,
     flags::{self, Flags},
@@ -120,7 +120,7 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     match execute(arguments) {
-        Ok(verdict) => verdict.into(),
+        Ok(status) => status.into(),
         Err(error) => {
             log::fail(&*error);
             ExitCode::FAILURE
@@ -128,7 +128,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn execute(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
+fn execute(arguments: Arguments) -> Result<ExitStatus, Box<dyn Error>> {
     match arguments.command {
         Some(Command::Plan(flags)) => return Ok(runtime()?.block_on(plan::plan(&flags))?),
         Some(Command::Check(flags)) => return Ok(runtime()?.block_on(check::check(&flags))?),
@@ -143,7 +143,7 @@ fn execute(arguments: Arguments) -> Result<Verdict, Box<dyn Error>> {
         Some(Command::Run(flags)) => run(&flags)?,
         None => run(&arguments.run)?,
     }
-    Ok(Verdict::Clean)
+    Ok(ExitStatus::Clean)
 }
 
 fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {

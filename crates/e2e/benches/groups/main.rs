@@ -25,7 +25,7 @@ const AT_A_TIME: u32 = 32;
 
 /// How often the API server may be written to for a group of 3 until it is made, with its VMInfos and events, and until it is gone.
 const WRITES: u32 = 20;
-const LAST_WRITES: u32 = 10;
+const LAST_WRITES: u32 = 12;
 /// How many power-offs are put right where the time of one is too short to measure.
 const REPAIRS: u32 = 20;
 

@@ -16,8 +16,8 @@ use tokio::{
 
 use crate::{
     cli::{
-        CheckFlags, Output, Verdict,
-        offline::{BadManifest, Manifest, Offline, ScoutError, Stopped, until_stopped},
+        CheckFlags, ExitStatus, Output,
+        offline::{BadManifest, Manifest, Offline, OfflineError, Stopped, until_stopped},
     },
     controllers::{
         binding::BoundVCenter,
@@ -37,7 +37,7 @@ pub(crate) enum CheckError {
     #[error(transparent)]
     Manifest(#[from] BadManifest),
     #[error(transparent)]
-    Offline(#[from] ScoutError),
+    Offline(#[from] OfflineError),
     #[error("the Kubernetes cluster does not answer: {0}")]
     Kubernetes(#[from] kube::Error),
     #[error(
@@ -51,7 +51,7 @@ pub(crate) enum CheckError {
 }
 
 /// Checks the vCenters that there are, and the groups of a manifest, or else those of the cluster.
-pub(crate) async fn check(flags: &CheckFlags) -> Result<Verdict, CheckError> {
+pub(crate) async fn check(flags: &CheckFlags) -> Result<ExitStatus, CheckError> {
     let manifest = flags.file.as_deref().map(Manifest::read).transpose()?.unwrap_or_default();
     let mut offline = Offline::find(&flags.look, manifest.vcenters, manifest.secrets).await?;
     if offline.connections.is_empty() {
@@ -137,11 +137,11 @@ fn reach(offline: &Offline, vcenter: &str) -> String {
 async fn show_as(offline: &mut Offline, namespace: &str, sheet: &mut Sheet) -> Result<(), CheckError> {
     let about = json!({"kind": "Namespace", "name": namespace});
     let title = format!("Namespace {namespace}");
-    let missing = match offline.seats(namespace).await? {
+    let missing = match offline.bindings(namespace).await? {
         None => Some("there is no such namespace, so nobody can say which entries of spec.allow select it"),
-        Some(seats) if seats.is_empty() => Some("no VCenter serves this namespace"),
-        Some(seats) => {
-            for (vcenter, bound) in seats {
+        Some(bindings) if bindings.is_empty() => Some("no VCenter serves this namespace"),
+        Some(bindings) => {
+            for (vcenter, bound) in bindings {
                 let mut about = about.clone();
                 about["vcenter"] = json!(vcenter);
                 sheet.begin(&format!("{title} in {vcenter}"), about)?;
@@ -149,7 +149,7 @@ async fn show_as(offline: &mut Offline, namespace: &str, sheet: &mut Sheet) -> R
                     Err(none) => sheet.note("vCenter", Err(none.to_string()))?,
                     Ok(bound) => {
                         let groups = offline.cluster.groups(Some(namespace)).await?;
-                        show_seat(offline, &bound, namespace, &groups, sheet)?;
+                        show_binding(offline, &bound, namespace, &groups, sheet)?;
                     }
                 }
             }
@@ -163,7 +163,7 @@ async fn show_as(offline: &mut Offline, namespace: &str, sheet: &mut Sheet) -> R
     Ok(())
 }
 
-fn show_seat(
+fn show_binding(
     offline: &Offline,
     bound: &BoundVCenter,
     namespace: &str,
@@ -278,7 +278,7 @@ impl Sheet {
     }
 
     /// Says what came of it.
-    fn finish(self) -> Result<Verdict, CheckError> {
+    fn finish(self) -> Result<ExitStatus, CheckError> {
         let findings = || self.sections.iter().flat_map(|(_, findings)| findings);
         let (noted, failed) = (findings().count(), findings().filter(|finding| finding.outcome.is_err()).count());
         if self.output == Output::Json {
@@ -286,7 +286,7 @@ impl Sheet {
         } else if failed > 0 {
             eprintln!("drover: {failed} of these {noted} checks failed");
         }
-        Ok(if failed == 0 { Verdict::Clean } else { Verdict::Findings })
+        Ok(if failed == 0 { ExitStatus::Clean } else { ExitStatus::Findings })
     }
 
     /// As docs/command-line.md has it.
@@ -328,6 +328,6 @@ mod tests {
             ]}],
         });
         assert_eq!(sheet.json(2, 1), expected);
-        assert_eq!(sheet.finish().unwrap(), Verdict::Findings);
+        assert_eq!(sheet.finish().unwrap(), ExitStatus::Findings);
     }
 }

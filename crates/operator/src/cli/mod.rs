@@ -24,18 +24,18 @@ use crate::{Arguments, cli::cluster::ClusterFlags};
 
 /// What `drover plan` and `drover check` came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ExitStatus {
     /// There is nothing to do, or nothing is wrong.
     Clean,
     /// There is something to do, or something is wrong.
     Findings,
 }
 
-impl From<Verdict> for ExitCode {
-    fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Clean => Self::SUCCESS,
-            Verdict::Findings => Self::from(2),
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> Self {
+        match status {
+            ExitStatus::Clean => Self::SUCCESS,
+            ExitStatus::Findings => Self::from(2),
         }
     }
 }

@@ -56,7 +56,7 @@ pub(crate) enum BadManifest {
 
 /// Why nothing can be looked at.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ScoutError {
+pub(crate) enum OfflineError {
     #[error(transparent)]
     Environment(#[from] BadEnvironment),
     #[error("{0}; to look at vCenter alone, as if no VmGroup existed, use --no-cluster")]
@@ -78,7 +78,7 @@ pub(crate) enum Stopped {
 
 /// Why a group can't be looked at in its vCenter.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoSeat {
+pub(crate) enum NotBound {
     #[error(transparent)]
     None(#[from] NoVCenter),
     #[error("the VCenter {0:?} can't be used: {1}")]
@@ -145,7 +145,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    async fn find(flags: &LookFlags) -> Result<Self, ScoutError> {
+    async fn find(flags: &LookFlags) -> Result<Self, OfflineError> {
         let operator = flags.operator_namespace();
         let id = flags.cluster_id.clone();
         if flags.no_cluster {
@@ -154,8 +154,8 @@ impl Cluster {
             return Ok(Self { client: None, id: id.unwrap_or_default(), namespace, operator });
         }
         let client = flags.cluster.client().await.map_err(|bad| match bad {
-            BadCluster::None => ScoutError::NoCluster(bad),
-            _ => ScoutError::Cluster(bad),
+            BadCluster::None => OfflineError::NoCluster(bad),
+            _ => OfflineError::Cluster(bad),
         })?;
         let id = match id {
             Some(id) => id,
@@ -239,7 +239,11 @@ pub(crate) struct Offline {
 
 impl Offline {
     /// Finds out which vCenters there are: those of the manifest go before those of the cluster.
-    pub(crate) async fn find(flags: &LookFlags, given: Vec<VCenter>, secrets: Vec<Secret>) -> Result<Self, ScoutError> {
+    pub(crate) async fn find(
+        flags: &LookFlags,
+        given: Vec<VCenter>,
+        secrets: Vec<Secret>,
+    ) -> Result<Self, OfflineError> {
         let environment = Connection::of_environment(flags.insecure)?;
         let cluster = Cluster::find(flags).await?;
         let mut roster = Roster::default();
@@ -265,33 +269,33 @@ impl Offline {
     }
 
     /// The vCenter of a group, with all that is in it.
-    pub(crate) async fn bound(&mut self, group: &VmGroup) -> Result<BoundVCenter, NoSeat> {
+    pub(crate) async fn bound(&mut self, group: &VmGroup) -> Result<BoundVCenter, NotBound> {
         let namespace = group.namespace().unwrap_or_default();
         let around = self.cluster.around(&namespace).await;
-        let around = around.map_err(|error| NoSeat::Away(error.to_string()))?.unwrap_or_default();
+        let around = around.map_err(|error| NotBound::Away(error.to_string()))?.unwrap_or_default();
         let recorded = group.status.as_ref().and_then(|status| status.vcenter.as_deref());
         let named = group.spec.vcenter.as_deref().or(recorded);
         let name = binding::choose(&self.roster.candidates(&around), around.names(named))?.to_owned();
-        self.seat_in(&name, &namespace, &around).await
+        self.bound_to(&name, &namespace, &around).await
     }
 
     /// The vCenters that serve a namespace, by name, with all that is in each. `None`: there is no such namespace.
-    pub(crate) async fn seats(
+    pub(crate) async fn bindings(
         &mut self,
         namespace: &str,
-    ) -> Result<Option<Vec<(String, Result<BoundVCenter, NoSeat>)>>, kube::Error> {
+    ) -> Result<Option<Vec<(String, Result<BoundVCenter, NotBound>)>>, kube::Error> {
         let Some(around) = self.cluster.around(namespace).await? else { return Ok(None) };
         let candidates = self.roster.candidates(&around).into_iter();
         let serving = candidates.filter(|it| it.serves != Serves::Others).map(|it| it.name.to_owned());
-        let mut seats = Vec::new();
+        let mut bindings = Vec::new();
         for name in serving.collect::<Vec<_>>() {
-            let bound = self.seat_in(&name, namespace, &around).await;
-            seats.push((name, bound));
+            let bound = self.bound_to(&name, namespace, &around).await;
+            bindings.push((name, bound));
         }
-        Ok(Some(seats))
+        Ok(Some(bindings))
     }
 
-    async fn seat_in(&mut self, name: &str, namespace: &str, around: &Around) -> Result<BoundVCenter, NoSeat> {
+    async fn bound_to(&mut self, name: &str, namespace: &str, around: &Around) -> Result<BoundVCenter, NotBound> {
         let live = self.live(name).await?;
         let rules = self.roster.rules(name, namespace, around);
         let keys = self.roster.keys(name, around);
@@ -300,16 +304,16 @@ impl Offline {
     }
 
     /// Reads all of a vCenter, once.
-    async fn live(&mut self, name: &str) -> Result<Arc<VCenterHandle>, NoSeat> {
-        let live = self.follow(name).map_err(|why| NoSeat::Unusable(name.to_owned(), why))?;
-        live.client.session().await.map_err(|error| NoSeat::Away(error.to_string()))?;
+    async fn live(&mut self, name: &str) -> Result<Arc<VCenterHandle>, NotBound> {
+        let live = self.follow(name).map_err(|why| NotBound::Unusable(name.to_owned(), why))?;
+        live.client.session().await.map_err(|error| NotBound::Away(error.to_string()))?;
         let read = async {
             while !live.is_in_sight() {
                 tokio::time::sleep(MOMENT).await;
             }
         };
         if tokio::time::timeout(PATIENCE, read).await.is_err() {
-            return Err(NoSeat::Away(live.away().map(|away| away.why).unwrap_or_default()));
+            return Err(NotBound::Away(live.away().map(|away| away.why).unwrap_or_default()));
         }
         Ok(live)
     }

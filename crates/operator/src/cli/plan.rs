@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        Output, PlanFlags, Verdict,
-        offline::{BadManifest, Manifest, NoSeat, Offline, ScoutError, Stopped, until_stopped},
+        ExitStatus, Output, PlanFlags,
+        offline::{BadManifest, Manifest, NotBound, Offline, OfflineError, Stopped, until_stopped},
     },
     controllers::vmgroup::{self, Unusable},
 };
@@ -32,11 +32,11 @@ pub(crate) enum PlanError {
     #[error("{0}: {1}")]
     Invalid(String, Invalid),
     #[error("{0}: {1}")]
-    NoVCenter(String, NoSeat),
+    NoVCenter(String, NotBound),
     #[error("{0}: {1}")]
     Unusable(String, Box<Unusable>),
     #[error(transparent)]
-    Offline(#[from] ScoutError),
+    Offline(#[from] OfflineError),
     #[error("the Kubernetes cluster does not answer: {0}")]
     Kubernetes(#[from] kube::Error),
     #[error(transparent)]
@@ -46,7 +46,7 @@ pub(crate) enum PlanError {
 }
 
 /// Prints what would be done to reach the groups of a manifest.
-pub(crate) async fn plan(flags: &PlanFlags) -> Result<Verdict, PlanError> {
+pub(crate) async fn plan(flags: &PlanFlags) -> Result<ExitStatus, PlanError> {
     let manifest = Manifest::read(&flags.file)?;
     if manifest.groups.is_empty() {
         return Err(PlanError::NoGroup(flags.file.clone()));
@@ -61,7 +61,7 @@ pub(crate) async fn plan(flags: &PlanFlags) -> Result<Verdict, PlanError> {
         Output::Text => plan.groups.iter().try_for_each(|group| group.print(&mut out))?,
         Output::Json => writeln!(out, "{:#}", plan.json())?,
     }
-    Ok(if plan.actions() == 0 { Verdict::Clean } else { Verdict::Findings })
+    Ok(if plan.actions() == 0 { ExitStatus::Clean } else { ExitStatus::Findings })
 }
 
 async fn plan_all(offline: &mut Offline, groups: Vec<VmGroup>) -> Result<Vec<Planned>, PlanError> {

@@ -1,7 +1,6 @@
 //! What all controllers share: how a reconcile fails, what is done then, and how it is timed, counted and traced.
 
 use std::{
-    borrow::Cow,
     collections::BTreeSet,
     fmt::Debug,
     hash::{BuildHasher, RandomState},
@@ -78,13 +77,15 @@ impl Error {
 #[derive(Clone)]
 pub(crate) struct Attempts {
     metrics: Metrics,
+    /// What they are counted as.
+    kind: &'static str,
     /// The objects, by UID, whose last reconcile failed.
     failing: Arc<Mutex<Backoff<String>>>,
 }
 
 impl Attempts {
-    pub(crate) fn new(metrics: &Metrics) -> Self {
-        Self { metrics: metrics.clone(), failing: Arc::default() }
+    pub(crate) fn new(metrics: &Metrics, kind: &'static str) -> Self {
+        Self { metrics: metrics.clone(), kind, failing: Arc::default() }
     }
 
     /// A reconcile of an object, which takes its place among others for so long and no longer. What it has begun by then is found by the next.
@@ -99,10 +100,7 @@ impl Attempts {
         if outcome.is_ok() {
             self.failing().succeeded(&uid);
         }
-        // The names of kinds are in the code.
-        if let Cow::Borrowed(kind) = K::kind(&()) {
-            self.metrics.reconciled(kind, Outcome::of(&outcome), began.elapsed());
-        }
+        self.metrics.reconciled(self.kind, Outcome::of(&outcome), began.elapsed());
         outcome
     }
 
@@ -134,19 +132,19 @@ impl Attempts {
     }
 }
 
-/// Runs a controller for as long as the operator runs.
+/// Runs a controller for as long as the operator runs. Its reconciles are counted as those of a kind.
 pub(crate) fn run<K, F>(
     controller: Controller<K>,
     orders: mpsc::UnboundedReceiver<ObjectRef<K>>,
     mut reconcile: impl FnMut(Arc<K>, Arc<Context>) -> F + Send + 'static,
     context: &Arc<Context>,
-    name: &str,
+    (name, kind): (&str, &'static str),
 ) -> Running
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     F: Future<Output = Result<Requeue, Error>> + Send + 'static,
 {
-    let attempts = Attempts::new(&context.vcenters.metrics);
+    let attempts = Attempts::new(&context.vcenters.metrics, kind);
     let on_error = attempts.on_error();
     let controller =
         controller.with_config(controller::Config::default().concurrency(16)).reconcile_on(received(orders)).run(
@@ -165,7 +163,7 @@ mod tests {
 
     #[test]
     fn what_fails_again_and_again_is_tried_less_often_and_what_is_gone_is_forgotten() {
-        let attempts = Attempts::new(&Metrics::new());
+        let attempts = Attempts::new(&Metrics::new(), "VmGroup");
         let at = |second: i64| Timestamp::from_second(second).unwrap();
         let fail = |uid: &str, second| attempts.failed(uid.to_owned(), at(second), u64::MAX).as_millis().div_ceil(1000);
         assert_eq!([fail("a", 0), fail("b", 1), fail("a", 2), fail("a", 5), fail("a", 10)], [1, 1, 2, 4, 8]);

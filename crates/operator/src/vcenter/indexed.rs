@@ -1,4 +1,5 @@
-//! Objects by their ids, found by their names, by what they are in and by the group that they are marked for without a look at all others.
+//! Objects by their ids, found by their names, by what they are in or on and by the group that they are marked for, without a look at all
+//! others.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,7 +8,10 @@ use std::{
 
 use vim25::ManagedObjectReference;
 
-use super::{machine::Machine, mirror::Folder};
+use super::{
+    machine::Machine,
+    mirror::{Folder, GroupKey},
+};
 
 /// What an object is found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +19,8 @@ enum Key {
     Called(String),
     In(ManagedObjectReference),
     Marked(String),
+    OwnedBy(GroupKey),
+    On(ManagedObjectReference),
 }
 
 /// An object that is in something, and may be marked for a group.
@@ -25,6 +31,16 @@ pub(crate) trait Placed {
 
     /// The UID of the group that its marker names.
     fn group(&self) -> Option<&str> {
+        None
+    }
+
+    /// The namespace and name of that group.
+    fn owner(&self) -> Option<&GroupKey> {
+        None
+    }
+
+    /// The host that it is on.
+    fn host(&self) -> Option<&ManagedObjectReference> {
         None
     }
 }
@@ -40,6 +56,14 @@ impl Placed for Machine {
 
     fn group(&self) -> Option<&str> {
         self.marker.as_ref().map(|marker| marker.group.as_str())
+    }
+
+    fn owner(&self) -> Option<&GroupKey> {
+        self.marker.as_ref().map(|marker| &marker.owner)
+    }
+
+    fn host(&self) -> Option<&ManagedObjectReference> {
+        self.facts.host.as_ref()
     }
 }
 
@@ -97,6 +121,22 @@ impl<T: Placed> Indexed<T> {
         group: &str,
     ) -> impl Iterator<Item = (&'a ManagedObjectReference, &'a T)> + use<'a, T> {
         self.found_by(&Key::Marked(group.to_owned()))
+    }
+
+    /// The objects that are marked for a group of this namespace and name, whatever its UID was.
+    pub(crate) fn owned_by<'a>(
+        &'a self,
+        group: &GroupKey,
+    ) -> impl Iterator<Item = (&'a ManagedObjectReference, &'a T)> + use<'a, T> {
+        self.found_by(&Key::OwnedBy(group.clone()))
+    }
+
+    /// The objects on a host.
+    pub(crate) fn on<'a>(
+        &'a self,
+        host: &ManagedObjectReference,
+    ) -> impl Iterator<Item = (&'a ManagedObjectReference, &'a T)> + use<'a, T> {
+        self.found_by(&Key::On(host.clone()))
     }
 
     fn found_by<'a>(&'a self, key: &Key) -> impl Iterator<Item = (&'a ManagedObjectReference, &'a T)> + use<'a, T> {
@@ -158,7 +198,10 @@ impl<T: Placed> Indexed<T> {
 fn keys<T: Placed>(object: &T) -> Vec<Key> {
     let named = (!object.name().is_empty()).then(|| Key::Called(object.name().to_owned()));
     let parent = object.parent().cloned().map(Key::In);
-    named.into_iter().chain(parent).chain(object.group().map(|group| Key::Marked(group.to_owned()))).collect()
+    let marked = object.group().map(|group| Key::Marked(group.to_owned()));
+    let owner = object.owner().cloned().map(Key::OwnedBy);
+    let host = object.host().cloned().map(Key::On);
+    [named, parent, marked, owner, host].into_iter().flatten().collect()
 }
 
 /// An object that is being changed. The index is right again when this ends.

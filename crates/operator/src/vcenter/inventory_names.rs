@@ -196,7 +196,7 @@ impl Mirror {
 
     /// How many machines are on a host.
     pub(crate) fn machines_on(&self, host: &ManagedObjectReference) -> usize {
-        self.machines.values().filter(|machine| machine.facts.host.as_ref() == Some(host)).count()
+        self.machines.on(host).count()
     }
 
     /// A machine is not what it was, or is about to be something else.

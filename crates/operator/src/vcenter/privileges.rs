@@ -97,7 +97,7 @@ pub(crate) fn role() -> String {
 
 /// An object that groups use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Concern {
+pub(crate) struct RequiredObject {
     pub part: Part,
     /// What people call it.
     pub name: String,
@@ -113,19 +113,19 @@ pub(crate) enum Whose {
 }
 
 /// The objects that somebody uses.
-pub(crate) type Concerns = BTreeMap<ManagedObjectReference, Concern>;
+pub(crate) type RequiredObjects = BTreeMap<ManagedObjectReference, RequiredObject>;
 
 /// What is missing on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Missing {
-    pub concern: Concern,
+    pub object: RequiredObject,
     pub privileges: Vec<String>,
 }
 
 /// What is known of the rights in a vCenter.
 #[derive(Debug, Default)]
 pub(crate) struct Privileges {
-    concerns: BTreeMap<Whose, Concerns>,
+    required: BTreeMap<Whose, RequiredObjects>,
     /// What was found missing, and when it was looked for.
     checked: Option<(Instant, Vec<Missing>)>,
     is_doubted: bool,
@@ -135,40 +135,45 @@ pub(crate) struct Privileges {
 
 impl Privileges {
     /// Notes which objects somebody uses, in place of those that are replaced.
-    pub(crate) fn concern(&mut self, whose: &Whose, is_replaced: impl Fn(&Concern) -> bool, used: Concerns) {
-        let before = self.concerns.get(whose);
-        let mut after: Concerns = before.cloned().unwrap_or_default();
-        after.retain(|_, concern| !is_replaced(concern));
+    pub(crate) fn require(
+        &mut self,
+        whose: &Whose,
+        is_replaced: impl Fn(&RequiredObject) -> bool,
+        used: RequiredObjects,
+    ) {
+        let before = self.required.get(whose);
+        let mut after: RequiredObjects = before.cloned().unwrap_or_default();
+        after.retain(|_, object| !is_replaced(object));
         after.extend(used);
         if before != Some(&after) {
-            self.concerns.insert(whose.clone(), after);
-            self.concerns_differ();
+            self.required.insert(whose.clone(), after);
+            self.requirements_differ();
         }
     }
 
     /// Forgets what groups needed that are gone.
     pub(crate) fn retain_groups(&mut self, is_there: impl Fn(&str) -> bool) {
-        let before = self.concerns.len();
-        self.concerns.retain(|whose, _| match whose {
+        let before = self.required.len();
+        self.required.retain(|whose, _| match whose {
             Whose::Defaults => true,
             Whose::Group(uid) => is_there(uid),
         });
-        if self.concerns.len() != before {
-            self.concerns_differ();
+        if self.required.len() != before {
+            self.requirements_differ();
         }
     }
 
-    fn concerns_differ(&mut self) {
+    fn requirements_differ(&mut self) {
         self.is_doubted = true;
         // What nobody uses lacks nothing.
-        if self.concerns.values().all(BTreeMap::is_empty) {
+        if self.required.values().all(BTreeMap::is_empty) {
             self.checked = None;
         }
     }
 
     /// All objects that somebody uses.
-    fn all(&self) -> Concerns {
-        self.concerns.values().flatten().map(|(object, concern)| (object.clone(), concern.clone())).collect()
+    fn all(&self) -> RequiredObjects {
+        self.required.values().flatten().map(|(id, object)| (id.clone(), object.clone())).collect()
     }
 
     /// They may be others than they were.
@@ -195,16 +200,16 @@ impl Privileges {
 
 /// Looks whether Drover may do what it needs to, if there is a reason to.
 pub(crate) async fn check(live: &VCenterHandle) -> Result<(), Error> {
-    let concerns = {
+    let required = {
         let mut privileges = live.privileges();
-        let concerns = privileges.all();
-        if !privileges.is_due() || concerns.is_empty() {
+        let required = privileges.all();
+        if !privileges.is_due() || required.is_empty() {
             return Ok(());
         }
         privileges.is_doubted = false;
-        concerns
+        required
     };
-    match ask(live, &concerns).await {
+    match ask(live, &required).await {
         Ok(missing) => {
             live.privileges().checked = Some((Instant::now(), missing));
             Ok(())
@@ -214,7 +219,7 @@ pub(crate) async fn check(live: &VCenterHandle) -> Result<(), Error> {
             privileges.is_doubted = true;
             // One that is gone would fail the question for all.
             if let Some(gone) = error.fault().and_then(vim25::Fault::object) {
-                privileges.concerns.values_mut().for_each(|used| drop(used.remove(gone)));
+                privileges.required.values_mut().for_each(|used| drop(used.remove(gone)));
             }
             Err(error)
         }
@@ -222,31 +227,31 @@ pub(crate) async fn check(live: &VCenterHandle) -> Result<(), Error> {
 }
 
 /// Asks vCenter what of all that is needed is missing on these objects.
-pub(crate) async fn ask(live: &VCenterHandle, concerns: &Concerns) -> Result<Vec<Missing>, Error> {
+pub(crate) async fn ask(live: &VCenterHandle, required: &RequiredObjects) -> Result<Vec<Missing>, Error> {
     let session = live.client.session().await?;
     let Some(this) = session.content.authorization_manager.clone() else { return Ok(Vec::new()) };
-    let privileges: BTreeSet<_> = concerns.values().flat_map(|concern| concern.part.needs()).collect();
-    let entity: Vec<_> = concerns.keys().filter_map(|object| ManagedEntityRef::try_from(object.clone()).ok()).collect();
+    let privileges: BTreeSet<_> = required.values().flat_map(|object| object.part.needs()).collect();
+    let entity: Vec<_> = required.keys().filter_map(|object| ManagedEntityRef::try_from(object.clone()).ok()).collect();
     let priv_id = privileges.into_iter().map(ToString::to_string).collect();
     let question = HasPrivilegeOnEntities { this, entity, session_id: session.user.key.clone(), priv_id };
     let answers = live.client.call(&question).await?;
-    Ok(missing(concerns, &answers))
+    Ok(missing(required, &answers))
 }
 
-fn missing(concerns: &Concerns, answers: &[EntityPrivilege]) -> Vec<Missing> {
+fn missing(required: &RequiredObjects, answers: &[EntityPrivilege]) -> Vec<Missing> {
     let mut found = Vec::new();
     for answer in answers {
-        let object: ManagedObjectReference = answer.entity.clone().into();
-        let Some(concern) = concerns.get(&object) else { continue };
+        let id: ManagedObjectReference = answer.entity.clone().into();
+        let Some(object) = required.get(&id) else { continue };
         let lacks = |privilege: &&&str| {
             answer.priv_availability.iter().any(|said| said.priv_id == **privilege && !said.is_granted)
         };
-        let privileges: Vec<_> = concern.part.needs().iter().filter(lacks).map(ToString::to_string).collect();
+        let privileges: Vec<_> = object.part.needs().iter().filter(lacks).map(ToString::to_string).collect();
         if !privileges.is_empty() {
-            found.push(Missing { concern: concern.clone(), privileges });
+            found.push(Missing { object: object.clone(), privileges });
         }
     }
-    found.sort_by(|a, b| (a.concern.part, &a.concern.name).cmp(&(b.concern.part, &b.concern.name)));
+    found.sort_by(|a, b| (a.object.part, &a.object.name).cmp(&(b.object.part, &b.object.name)));
     found
 }
 
@@ -254,8 +259,8 @@ fn missing(concerns: &Concerns, answers: &[EntityPrivilege]) -> Vec<Missing> {
 pub(crate) fn sentence(missing: &[Missing]) -> String {
     let on: Vec<_> = missing
         .iter()
-        .map(|Missing { concern, privileges }| {
-            format!("on {} {}: {}", concern.part.called(), concern.name, privileges.join(", "))
+        .map(|Missing { object, privileges }| {
+            format!("on {} {}: {}", object.part.called(), object.name, privileges.join(", "))
         })
         .collect();
     format!("missing {}; `drover vcenter privileges` prints the role to create", on.join("; "))
@@ -275,9 +280,9 @@ mod tests {
     fn what_is_missing_is_said_of_the_objects_that_need_it() {
         let pool = object("ResourcePool", "pool-1");
         let folder = object("Folder", "group-1");
-        let concerns = BTreeMap::from([
-            (pool.clone(), Concern { part: Part::ResourcePool, name: "Resources".to_owned() }),
-            (folder.clone(), Concern { part: Part::Folder, name: "vm-operator".to_owned() }),
+        let required = BTreeMap::from([
+            (pool.clone(), RequiredObject { part: Part::ResourcePool, name: "Resources".to_owned() }),
+            (folder.clone(), RequiredObject { part: Part::Folder, name: "vm-operator".to_owned() }),
         ]);
         let answer = |object: &ManagedObjectReference, denied: &[&str]| EntityPrivilege {
             entity: object.clone().try_into().unwrap(),
@@ -289,27 +294,27 @@ mod tests {
                 .into(),
         };
         let both = ["Folder.Create", "Resource.AssignVMToPool"];
-        let found = missing(&concerns, &[answer(&pool, &both), answer(&folder, &both)]);
+        let found = missing(&required, &[answer(&pool, &both), answer(&folder, &both)]);
         assert_eq!(
             sentence(&found),
             "missing on the folder vm-operator: Folder.Create; on the resource pool Resources: Resource.AssignVMToPool; \
              `drover vcenter privileges` prints the role to create"
         );
-        assert_eq!(missing(&concerns, &[answer(&pool, &[]), answer(&folder, &[])]), []);
+        assert_eq!(missing(&required, &[answer(&pool, &[]), answer(&folder, &[])]), []);
     }
 
     #[test]
     fn what_somebody_uses_is_forgotten_with_them_and_what_another_uses_too_is_not() {
-        let concern = |part, name: &str| Concern { part, name: name.to_owned() };
+        let used = |part, name: &str| RequiredObject { part, name: name.to_owned() };
         let (folder, vm) = (object("Folder", "group-1"), object("VirtualMachine", "vm-1"));
         let group = |uid: &str| Whose::Group(uid.to_owned());
         let mut privileges = Privileges::default();
-        privileges.concern(&group("a"), |_| false, [(folder.clone(), concern(Part::Folder, "here"))].into());
-        privileges.concern(&group("b"), |_| false, [(folder.clone(), concern(Part::Folder, "here"))].into());
-        privileges.concern(&group("b"), |_| false, [(vm.clone(), concern(Part::Template, "old"))].into());
+        privileges.require(&group("a"), |_| false, [(folder.clone(), used(Part::Folder, "here"))].into());
+        privileges.require(&group("b"), |_| false, [(folder.clone(), used(Part::Folder, "here"))].into());
+        privileges.require(&group("b"), |_| false, [(vm.clone(), used(Part::Template, "old"))].into());
         assert_eq!(privileges.all().len(), 2);
         privileges.is_doubted = false;
-        privileges.concern(&group("b"), |concern| concern.name == "old", [(vm, concern(Part::Template, "old"))].into());
+        privileges.require(&group("b"), |object| object.name == "old", [(vm, used(Part::Template, "old"))].into());
         assert!(!privileges.is_doubted, "nothing has changed");
         privileges.retain_groups(|uid| uid != "b");
         assert!(privileges.is_doubted);

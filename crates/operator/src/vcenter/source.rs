@@ -124,10 +124,10 @@ impl Hosts {
         if self.are_named() && !candidates.is_empty() {
             place(&candidates, group, Slot(0), now)?;
         }
-        let placed = mirror.machines.values().filter_map(|machine| {
-            let marker = machine.marker.as_ref().filter(|marker| marker.group == group)?;
-            Some((marker.slot, machine.facts.host.clone()?))
-        });
+        let placed = mirror
+            .machines
+            .marked(group)
+            .filter_map(|(_, machine)| Some((machine.marker.as_ref()?.slot, machine.facts.host.clone()?)));
         Ok(HostsNow { candidates, members: placed.collect() })
     }
 

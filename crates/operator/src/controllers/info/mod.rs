@@ -279,7 +279,13 @@ pub(crate) fn start(
     if has_machines && runs(scope::Controller::VmGroup) {
         let told = groups.follow(context.scope.reach.apis(&context.kube), group_writer, |_, _| {});
         let controller = Controller::for_stream(told, groups.store.clone());
-        running.push(run(controller, publication_orders, publish::members, context, "publications"));
+        running.push(run(
+            controller,
+            publication_orders,
+            publish::members,
+            context,
+            ("publications", "VMInfoPublication"),
+        ));
     }
     // What is told to a controller that doesn't run is lost.
     let orders = stream::select(received(orders), received(changed));
@@ -304,7 +310,7 @@ fn start_hosts(
         move |event, store| departures.of(event, store).iter().for_each(|uid| context.infos.forget(uid))
     });
     let controller = Controller::for_stream(told, infos.hosts.store.clone());
-    run(controller, orders, host::reconcile, context, "hosts")
+    run(controller, orders, host::reconcile, context, ("hosts", "HostInfo"))
 }
 
 fn start_machines(
@@ -326,7 +332,7 @@ fn start_machines(
         }
     });
     let controller = Controller::for_stream(told, infos.machines.store.clone());
-    run(controller, orders, machine::reconcile, context, "machines")
+    run(controller, orders, machine::reconcile, context, ("machines", "VMInfo"))
 }
 
 /// Passes every trigger on to those that it is for.

@@ -130,7 +130,7 @@ pub(crate) async fn run(
         shells = shells.owns(slices, ours.clone());
     }
     let concerned = changed.flat_map(move |group| stream::iter(that_find(&all, &group)));
-    let attempts = Attempts::new(&context.metrics);
+    let attempts = Attempts::new(&context.metrics, "MyOwnShell");
     let on_error = attempts.on_error();
     let shells = shells
         .trigger_backoff(backoff())
@@ -146,7 +146,7 @@ pub(crate) async fn run(
 
     let (made, writer) = reflector::store();
     let those = told(reach.apis::<Meta<Deployment>>(&kube), &ours).map(Ok).reflect(writer).applied_objects();
-    let releases = Attempts::new(&context.metrics);
+    let releases = Attempts::new(&context.metrics, "Deployment");
     let not_released = releases.on_error();
     let deployments = Controller::for_stream(those, made)
         .with_config(config())

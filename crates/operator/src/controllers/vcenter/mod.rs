@@ -63,7 +63,13 @@ pub(crate) fn start(
             watcher::Event::Apply(_) => {}
         }
     });
-    reconcile::run(Controller::for_stream(told, shared_watch.store.clone()), orders, reconcile, context, "vcenters")
+    reconcile::run(
+        Controller::for_stream(told, shared_watch.store.clone()),
+        orders,
+        reconcile,
+        context,
+        ("vcenters", "VCenter"),
+    )
 }
 
 /// Stops to follow those that are declared no more, and has an end come to one that counts though it is deleted.
@@ -120,7 +126,7 @@ async fn reconcile_as(
                 findings.quotas = Some(vmgroup::quotas(context, live));
             }
             live.judge();
-            check_rights(live, vcenter).await;
+            check_privileges(live, vcenter).await;
             findings.publication = info::publish_hosts(context, live, vcenter).await;
         }
     }
@@ -133,8 +139,8 @@ fn was_told(vcenter: &VCenter) -> bool {
     vcenter.status.as_ref().is_some_and(|status| !status.conditions.is_empty())
 }
 
-async fn check_rights(live: &Arc<VCenterHandle>, vcenter: &VCenter) {
-    vmgroup::concern_defaults(live, &vcenter.spec.defaults);
+async fn check_privileges(live: &Arc<VCenterHandle>, vcenter: &VCenter) {
+    vmgroup::require_defaults(live, &vcenter.spec.defaults);
     if live.executor().take_refusal() {
         live.privileges().doubt();
     }

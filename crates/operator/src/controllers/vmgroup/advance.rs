@@ -24,7 +24,7 @@ use vim25::LookupError;
 use super::{
     Request, Stop,
     decide::{Next, decide},
-    dereference::{LOOK_AGAIN, concern_clones, dereference, find_source, look_again, trouble_of},
+    dereference::{LOOK_AGAIN, dereference, find_source, look_again, require_source_of_clones, trouble_of},
     keys::{self, BadKeys},
     kind::Fate,
     record::{self, WriteOutcome},
@@ -143,7 +143,7 @@ pub(super) async fn advance(
         // It was never at home anywhere, so nothing is left of it.
         Err(_) if desired.deletion.is_some() && was_nowhere(group) => Outcome::over(),
         Err(NoVCenter::NamespaceNotRead(_)) if context.vcenters.is_new() || is_new(group) => Outcome::blind(),
-        Err(none) => Outcome::stuck(homeless(none), RESYNC),
+        Err(none) => Outcome::stuck(unbound(none), RESYNC),
     };
     context.vcenters.metrics.planned(outcome.word());
     if outcome.observed.is_none() {
@@ -240,7 +240,7 @@ async fn advance_at(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Resu
             Next::Ordered(mut outcome) => {
                 outcome.instance = instance;
                 if sought.is_some() || outcome.plan.actions.iter().any(|action| action.cloned_slot().is_some()) {
-                    concern_clones(site, desired, &found);
+                    require_source_of_clones(site, desired, &found);
                 }
                 if let Some(Err(unusable)) = sought {
                     outcome.trouble = trouble_of(&unusable);
@@ -280,7 +280,7 @@ fn unknown_fate(why: &str) -> Trouble {
     ))
 }
 
-fn homeless(none: &NoVCenter) -> Trouble {
+fn unbound(none: &NoVCenter) -> Trouble {
     match none {
         NoVCenter::Unusable(_) | NoVCenter::Unreadable => Trouble::VCenterAway(none.to_string()),
         NoVCenter::Moved { .. } => Trouble::Invalid(none.to_string()),

@@ -71,7 +71,7 @@ pub(super) fn awaiting(desired: &Desired) -> Awaiting {
 fn take_up(site: &Site<'_>, desired: &Desired, found: Found) -> Found {
     let whose = Whose::Group(desired.uid.clone());
     source::forget_unnamed(site.live, &whose, &site.spec);
-    source::concern_base(&found.base, site.live, &whose, &site.spec.placement);
+    source::require_base(&found.base, site.live, &whose, &site.spec.placement);
     found
 }
 
@@ -141,20 +141,20 @@ pub(super) async fn find_source(
 }
 
 /// Notes where rights are needed for clones.
-pub(super) fn concern_clones(site: &Site<'_>, desired: &Desired, found: &Found) {
+pub(super) fn require_source_of_clones(site: &Site<'_>, desired: &Desired, found: &Found) {
     if let Some(source) = &found.source {
-        source::concern_source(source, site.live, &Whose::Group(desired.uid.clone()), &site.spec);
+        source::require_source(source, site.live, &Whose::Group(desired.uid.clone()), &site.spec);
     }
 }
 
 /// Notes where rights are needed in a vCenter before any group says so.
-pub(crate) fn concern_defaults(live: &VCenterHandle, defaults: &Placement) {
+pub(crate) fn require_defaults(live: &VCenterHandle, defaults: &Placement) {
     if !live.privileges().wants_defaults() {
         return;
     }
     let base = source::base(&live.mirror(), defaults);
     if let Ok(base) = base {
-        source::concern_base(&base, live, &Whose::Defaults, defaults);
+        source::require_base(&base, live, &Whose::Defaults, defaults);
     }
 }
 

@@ -38,7 +38,7 @@ use crate::{
 };
 pub(crate) use advance::load_records;
 use advance::{Site, advance};
-pub(crate) use dereference::concern_defaults;
+pub(crate) use dereference::require_defaults;
 pub(crate) use disks::read_disks;
 use end::end;
 pub(crate) use foretell::{Foretold, foretell};

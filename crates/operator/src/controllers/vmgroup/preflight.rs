@@ -58,7 +58,7 @@ pub(crate) async fn preflight(
     };
     // One that isn't there yet has no UID, and is told from others all the same.
     let whose = Whose::Group(format!("{}/{}", group.namespace().unwrap_or_default(), group.name_any()));
-    source::concern_base(&base, live, &whose, &spec.placement);
+    source::require_base(&base, live, &whose, &spec.placement);
     let mut found = vec![finding("folder", Ok(source::folder_name(&spec.placement)))];
     let template = match choice {
         Some(choice) => Ok(choice.template.clone()),
@@ -123,7 +123,7 @@ pub(crate) async fn preflight(
     if let Some(template) = known
         && let Ok(source) = source::source(live, &base, Some(template), choice, &spec, None).await
     {
-        source::concern_source(&source, live, &whose, &spec);
+        source::require_source(&source, live, &whose, &spec);
     }
     found.push(privileges(bound).await);
     found.push(copies(bound, cluster, group));

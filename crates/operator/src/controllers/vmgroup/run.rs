@@ -74,7 +74,7 @@ pub(crate) async fn run(
             all.iter().filter(|group| trigger.concerns(group)).map(|group| ObjectRef::from_obj(&**group)).collect()
         })
     });
-    let attempts = Attempts::new(&context.vcenters.metrics);
+    let attempts = Attempts::new(&context.vcenters.metrics, "VmGroup");
     let on_error = attempts.on_error();
     let controller = controller
         // As many as want to: those of a slow vCenter must not hold up the others. Each vCenter has a limit of its own.

@@ -28,7 +28,7 @@ use crate::{
         awaited::Awaiting,
         details::{self, TemplateDetails},
         mirror::Mirror,
-        privileges::{Concern, Concerns, Part, Whose},
+        privileges::{Part, RequiredObject, RequiredObjects, Whose},
         source::{Base, Choice, CloudInit, Hosts, Make, Source},
     },
 };
@@ -73,18 +73,19 @@ impl Found {
 }
 
 /// Notes where rights are needed for a folder.
-pub(super) fn concern_base(base: &Base, live: &VCenterHandle, whose: &Whose, placement: &Placement) {
-    let folder = Concern { part: Part::Folder, name: folder_name(placement).to_owned() };
+pub(super) fn require_base(base: &Base, live: &VCenterHandle, whose: &Whose, placement: &Placement) {
+    let folder = RequiredObject { part: Part::Folder, name: folder_name(placement).to_owned() };
     let used = [(base.folder.reference().clone(), folder)].into();
-    live.privileges().concern(whose, |concern| concern.part == Part::Folder, used);
+    live.privileges().require(whose, |concern| concern.part == Part::Folder, used);
 }
 
 /// Notes where rights are needed for clones.
-pub(super) fn concern_source(source: &Source, live: &VCenterHandle, whose: &Whose, spec: &VmGroupSpec) {
-    let used =
-        |object: &ManagedObjectReference, part, name: &str| (object.clone(), Concern { part, name: name.to_owned() });
+pub(super) fn require_source(source: &Source, live: &VCenterHandle, whose: &Whose, spec: &VmGroupSpec) {
+    let used = |object: &ManagedObjectReference, part, name: &str| {
+        (object.clone(), RequiredObject { part, name: name.to_owned() })
+    };
     let part = if source.make.is_template { Part::Template } else { Part::PlainVm };
-    let mut all = Concerns::from([
+    let mut all = RequiredObjects::from([
         used(source.template.reference(), part, &spec.template),
         used(source.pool.reference(), Part::ResourcePool, pool_name(spec)),
     ]);
@@ -92,7 +93,7 @@ pub(super) fn concern_source(source: &Source, live: &VCenterHandle, whose: &Whos
     all.extend(datastores.map(|(datastore, name)| used(datastore.reference(), Part::Datastore, name)));
     let networks = source.networks.iter().zip(&spec.networks);
     all.extend(networks.map(|(network, name)| used(network.reference(), Part::Network, name)));
-    live.privileges().concern(whose, |concern| concern.part != Part::Folder, all);
+    live.privileges().require(whose, |concern| concern.part != Part::Folder, all);
 }
 
 /// What the resource pool is called that clones go to.
@@ -110,7 +111,7 @@ pub(super) fn forget_unnamed(live: &VCenterHandle, whose: &Whose, spec: &VmGroup
         .chain(placement.datastore.as_deref())
         .chain(spec.networks.iter().map(String::as_str))
         .collect();
-    live.privileges().concern(whose, |concern| !named.contains(concern.name.as_str()), Concerns::new());
+    live.privileges().require(whose, |concern| !named.contains(concern.name.as_str()), RequiredObjects::new());
 }
 
 /// Why something that the group names can't be used, as a sentence that names the field.

@@ -45,10 +45,9 @@ pub(super) fn look(group: &VmGroup, desired: &Desired, mirror: &Mirror, cluster:
 /// carry their markers, and are nobody's.
 fn vms_of_name(mirror: &Mirror, desired: &Desired, cluster: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    for (reference, machine) in mirror.machines.iter() {
+    for (reference, machine) in mirror.machines.owned_by(&(desired.namespace.clone(), desired.name.clone())) {
         let Some(marker) = &machine.marker else { continue };
-        let is_of_name = marker.owner.1 == desired.name && marker.owner.0 == desired.namespace;
-        if is_of_name && machine.is_of(&marker.group, cluster) && !mirror.is_proved_gone(reference) {
+        if machine.is_of(&marker.group, cluster) && !mirror.is_proved_gone(reference) {
             *counts.entry(marker.group.clone()).or_default() += 1;
         }
     }
