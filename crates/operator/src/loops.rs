@@ -30,7 +30,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// How often a loop that waits says that it is there.
 const BEAT: Duration = Duration::from_secs(5);
 /// How long the operator has to say goodbye when it ends because of a bug.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+const LAST_WORDS: Duration = Duration::from_secs(25);
 /// A loop that has not turned for so long stands still.
 const STILL: Duration = Duration::from_mins(1);
 

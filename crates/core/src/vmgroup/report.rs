@@ -1,6 +1,6 @@
 //! What is said of a group: its status, events and figures, all from what one reconcile came to.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use drover_api::{VmGroup, VmGroupStatus, vmgroup::ABANDON_ANNOTATION as ABANDON};
 
@@ -29,7 +29,7 @@ pub struct Reporter {
     drift: Drift,
     progress: Option<Progress>,
     /// Since when something has stood in the group's way that it may be abandoned for, at each look.
-    hindered: Option<Timestamp>,
+    hindered: Option<Instant>,
     /// Whether it was told that the group isn't given up.
     is_abandoning_refused: bool,
 }
@@ -53,7 +53,13 @@ pub struct Report {
 
 impl Reporter {
     /// What is to be said of a group, with an eye on how long it has got no further.
-    pub fn report(&mut self, group: &VmGroup, desired: &Desired, mut outcome: Outcome, now: Timestamp) -> Report {
+    pub fn report(
+        &mut self,
+        group: &VmGroup,
+        desired: &Desired,
+        mut outcome: Outcome,
+        (now, instant): (Timestamp, Instant),
+    ) -> Report {
         let generation = group.metadata.generation.unwrap_or(0);
         if is_deleted(group) && !is_abandoned(group) {
             outcome.trouble = outcome.trouble.with_way_out();
@@ -77,7 +83,7 @@ impl Reporter {
         };
         let mut events = self.history.events(&facts);
         let drift = self.drift.follow(&facts, now);
-        let abandonment = self.abandonment(group, &outcome, &summary, now);
+        let abandonment = self.abandonment(group, &outcome, &summary, instant);
         let is_given_up = matches!(abandonment, Abandonment::Begins(_));
         match abandonment {
             Abandonment::Begins(event) | Abandonment::Refused(event) => events.push(event),
@@ -95,7 +101,7 @@ impl Reporter {
     }
 
     /// What becomes of a group that its user wants to give up: it is, once something has stood in its way for a while.
-    fn abandonment(&mut self, group: &VmGroup, outcome: &Outcome, summary: &Summary, now: Timestamp) -> Abandonment {
+    fn abandonment(&mut self, group: &VmGroup, outcome: &Outcome, summary: &Summary, now: Instant) -> Abandonment {
         let lets_abandon = outcome.trouble.lets_abandon();
         self.hindered = lets_abandon.then(|| self.hindered.unwrap_or(now));
         if !(is_deleted(group) && is_abandoned(group)) {
@@ -105,7 +111,7 @@ impl Reporter {
             let was_told = std::mem::replace(&mut self.is_abandoning_refused, true);
             return if was_told { Abandonment::None } else { Abandonment::Refused(not_abandoned(outcome, summary)) };
         }
-        let hindered = self.hindered.and_then(|since| Duration::try_from(now.duration_since(since)).ok());
+        let hindered = self.hindered.map(|since| now.saturating_duration_since(since));
         if hindered.is_some_and(|hindered| hindered >= PASSING) && obstacle_before(group).is_some() {
             // It can't go on by itself, and has said why for a while.
             let why = &summary.message;
@@ -186,6 +192,8 @@ fn not_allowed(group: &VmGroup, outcome: &Outcome) -> Option<Event> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use serde_json::json;
 
     use super::*;
@@ -203,9 +211,13 @@ mod tests {
         .unwrap()
     }
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
+    /// The clock, which somebody has set by an hour at each look, and the time.
+    fn at(second: u64) -> (Timestamp, Instant) {
+        let clock = Timestamp::from_second(i64::try_from(second).unwrap() * 3600).unwrap();
+        (clock, *BEGIN + Duration::from_secs(second))
     }
+
+    static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
     fn reasons(events: &[Event]) -> Vec<&str> {
         events.iter().map(|event| event.reason).collect()

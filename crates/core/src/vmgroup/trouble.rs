@@ -90,9 +90,86 @@ impl Trouble {
     }
 }
 
+/// All that stands in a group's way.
+#[derive(Clone, Debug, Default)]
+pub struct Obstacles {
+    /// Why everything that makes or destroys is stopped.
+    pub incident: Option<String>,
+    /// Why the group's folder is not its own.
+    pub conflict: Option<String>,
+    /// The VMs that can't be seen.
+    pub unseen: Trouble,
+    /// What the group may not use.
+    pub not_allowed: Option<String>,
+    /// Why no host takes a clone.
+    pub no_host: Option<Trouble>,
+    /// The tasks that fail.
+    pub failing: Vec<String>,
+    /// Whether a person has to put something right before these succeed.
+    pub needs_person: bool,
+    /// What its namespace has too much of.
+    pub over_quota: Option<String>,
+}
+
+impl Obstacles {
+    /// The gravest of them.
+    #[must_use]
+    pub fn gravest(self) -> Trouble {
+        let failing = Some(self.failing).filter(|sentences| !sentences.is_empty()).map(Trouble::TasksFail);
+        let passing = |trouble| Trouble::Passing(Box::new(trouble));
+        let failing = failing.map(|trouble| if self.needs_person { trouble } else { passing(trouble) });
+        self.incident
+            .map(Trouble::Stopped)
+            .or(self.conflict.map(Trouble::Conflict))
+            .or(Some(self.unseen).filter(|unseen| *unseen != Trouble::None))
+            .or(self.not_allowed.map(Trouble::NotAllowed))
+            .or(self.no_host)
+            .or(failing)
+            .or(self.over_quota.map(Trouble::OverQuota).map(passing))
+            .unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_gravest_of_all_obstacles_is_told() {
+        let why = || Some("x".to_owned());
+        let all = Obstacles {
+            incident: why(),
+            conflict: why(),
+            unseen: Trouble::Unseen(vec!["x".to_owned()]),
+            not_allowed: why(),
+            no_host: Some(Trouble::NotFound("x".to_owned())),
+            failing: vec!["x".to_owned()],
+            needs_person: false,
+            over_quota: why(),
+        };
+        let passing = |trouble| Trouble::Passing(Box::new(trouble));
+        let (x, many) = (|| "x".to_owned(), || vec!["x".to_owned()]);
+        let told = |obstacles: &Obstacles| obstacles.clone().gravest();
+        let without = |change: fn(&mut Obstacles), mut obstacles: Obstacles| {
+            change(&mut obstacles);
+            obstacles
+        };
+        assert_eq!(told(&all), Trouble::Stopped(x()));
+        let all = without(|all| all.incident = None, all);
+        assert_eq!(told(&all), Trouble::Conflict(x()));
+        let all = without(|all| all.conflict = None, all);
+        assert_eq!(told(&all), Trouble::Unseen(many()));
+        let all = without(|all| all.unseen = Trouble::None, all);
+        assert_eq!(told(&all), Trouble::NotAllowed(x()));
+        let all = without(|all| all.not_allowed = None, all);
+        assert_eq!(told(&all), Trouble::NotFound(x()));
+        let all = without(|all| all.no_host = None, all);
+        assert_eq!(told(&all), passing(Trouble::TasksFail(many())));
+        assert_eq!(told(&without(|all| all.needs_person = true, all.clone())), Trouble::TasksFail(many()));
+        let all = without(|all| all.failing.clear(), all);
+        assert_eq!(told(&all), passing(Trouble::OverQuota(x())));
+        assert_eq!(told(&Obstacles::default()), Trouble::None);
+    }
 
     #[test]
     fn a_group_is_abandoned_for_nothing_that_its_own_spec_brings_about() {

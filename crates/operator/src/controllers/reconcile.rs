@@ -10,7 +10,7 @@ use std::{
 
 use drover_core::{
     Timestamp,
-    vcenter::backoff::{Backoff, Pace},
+    vcenter::backoff::{Backoff, Pace, Paces},
 };
 use kube::{
     Resource,
@@ -43,6 +43,8 @@ use crate::{
 
 /// How long a reconcile may take.
 const LONGEST: Duration = Duration::from_mins(2);
+/// How often those that are gone are forgotten.
+const SWEEP: Duration = Duration::from_mins(1);
 /// An object that was to be tried again, and was not for so long, is gone.
 const GONE: Duration = Duration::from_mins(10);
 
@@ -80,7 +82,14 @@ pub(crate) struct Attempts {
     /// What they are counted as.
     kind: &'static str,
     /// The objects, by UID, whose last reconcile failed.
-    failing: Arc<Mutex<Backoff<String>>>,
+    failing: Arc<Mutex<Failing>>,
+}
+
+#[derive(Default)]
+struct Failing {
+    waits: Backoff<String>,
+    /// When those that are gone were last forgotten.
+    swept: Option<Instant>,
 }
 
 impl Attempts {
@@ -98,7 +107,7 @@ impl Attempts {
         let timely = async { timeout(LONGEST, reconcile).await? };
         let outcome = traces::reconcile(object, timely).await;
         if outcome.is_ok() {
-            self.failing().succeeded(&uid);
+            self.failing().waits.succeeded(&uid);
         }
         self.metrics.reconciled(self.kind, Outcome::of(&outcome), began.elapsed());
         outcome
@@ -119,15 +128,19 @@ impl Attempts {
 
     fn failed(&self, uid: String, now: Timestamp, draw: u64) -> Duration {
         let mut failing = self.failing();
-        let is_gone = |until: Timestamp| Duration::try_from(now.duration_since(until)).is_ok_and(|ago| ago > GONE);
-        let gone: BTreeSet<_> =
-            failing.waits().filter(|(_, until)| is_gone(*until)).map(|(uid, _)| uid.clone()).collect();
-        failing.retain(|uid| !gone.contains(uid));
-        let until = failing.failed(uid, now, draw, Pace::Soon);
-        Duration::try_from(until.duration_since(now)).unwrap_or_default()
+        if failing.swept.is_none_or(|swept| swept.elapsed() > SWEEP) {
+            failing.swept = Some(Instant::now());
+            let is_gone = |until: Timestamp| Duration::try_from(now.duration_since(until)).is_ok_and(|ago| ago > GONE);
+            let waits = failing.waits.waits();
+            let gone: BTreeSet<_> = waits.filter(|(_, until)| is_gone(*until)).map(|(uid, _)| uid.clone()).collect();
+            failing.waits.retain(|uid| !gone.contains(uid));
+        }
+        let until = failing.waits.failed(uid, now, draw, Pace::Soon);
+        // The clock may have been set back.
+        Duration::try_from(until.duration_since(now)).unwrap_or_default().min(Paces::OF_OBJECTS.soon.limit)
     }
 
-    fn failing(&self) -> MutexGuard<'_, Backoff<String>> {
+    fn failing(&self) -> MutexGuard<'_, Failing> {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -167,10 +180,12 @@ mod tests {
         let at = |second: i64| Timestamp::from_second(second).unwrap();
         let fail = |uid: &str, second| attempts.failed(uid.to_owned(), at(second), u64::MAX).as_millis().div_ceil(1000);
         assert_eq!([fail("a", 0), fail("b", 1), fail("a", 2), fail("a", 5), fail("a", 10)], [1, 1, 2, 4, 8]);
-        attempts.failing().succeeded(&"a".to_owned());
+        assert_eq!(fail("a", -3600), 30, "the clock was set back");
+        attempts.failing().waits.succeeded(&"a".to_owned());
         assert_eq!(fail("a", 20), 1);
+        attempts.failing().swept = None;
         fail("c", 1000);
-        assert_eq!(attempts.failing().waits().count(), 1, "nobody tries a and b any more");
+        assert_eq!(attempts.failing().waits.waits().count(), 1, "nobody tries a and b any more");
     }
 
     #[test]

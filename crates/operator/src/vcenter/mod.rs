@@ -191,9 +191,11 @@ impl VCenterHandle {
     pub(crate) async fn leave(&self) {
         self.is_retired.store(true, Ordering::Release);
         self.retired.notify_waiters();
-        let Tasks { running, collector, submissions } = std::mem::take(&mut *self.tasks());
+        let running = std::mem::take(&mut self.tasks().running);
         let end = async {
             future::join_all(running.into_iter().map(Running::stop)).await;
+            // Nobody adds to these any more.
+            let Tasks { collector, submissions, .. } = std::mem::take(&mut *self.tasks());
             // What is half said is said to its end.
             submissions.join_all().await;
             if let Some(collector) = collector {

@@ -3,6 +3,7 @@
 
 mod failure;
 mod observe;
+mod step;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +23,9 @@ use crate::{
     },
 };
 pub use failure::Failed;
-pub use observe::{observe_anew, replicas_before};
+pub use observe::observe_anew;
+use observe::replicas_before;
+pub use step::{Order, SourceState, plan_unless, released_by};
 
 /// How long the effect of a task is waited for after the task has ended well.
 const PATIENCE: Duration = Duration::from_secs(3);

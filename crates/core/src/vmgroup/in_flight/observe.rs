@@ -38,7 +38,7 @@ pub fn observe_anew(group: &VmGroup, view: &View<'_, impl Inventory>, read: Inst
 
 /// How many machines a group was said to have.
 #[must_use]
-pub fn replicas_before(group: &VmGroup) -> u32 {
+pub(super) fn replicas_before(group: &VmGroup) -> u32 {
     let said = group.status.as_ref().and_then(|status| status.current_replicas);
     said.and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
 }

@@ -60,6 +60,11 @@ async fn publish(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, 
     let namespace = group.namespace().unwrap_or_default();
     let uid = group.uid().unwrap_or_default();
     context.infos.note_marker_uid(&group);
+    if context.vcenters.is_ending(&namespace) {
+        // Whoever deletes it deletes all that is in it.
+        context.infos.note_in_the_way(&(namespace, group.name_any()), &BTreeSet::new());
+        return Ok(Requeue::await_change());
+    }
     let Some(vcenter) = group.status.as_ref().and_then(|status| status.vcenter.clone()) else {
         return Ok(Requeue::await_change());
     };
@@ -71,10 +76,6 @@ async fn publish(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, 
         return Ok(Requeue::await_change());
     }
     let members: BTreeSet<String> = live.mirror().members(&marker_uid(&group), &context.cluster).into_keys().collect();
-    if context.vcenters.is_ending(&namespace) {
-        // Whoever deletes it deletes all that is in it.
-        return Ok(Requeue::await_change());
-    }
     let is_ending = group.meta().deletion_timestamp.is_some();
     let wanted: Vec<_> = members.iter().map(|member| member_info(&group, &vcenter, &namespace, member)).collect();
     let names: BTreeSet<String> = wanted.iter().map(ResourceExt::name_any).collect();

@@ -6,25 +6,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_api::{VmGroup, vmgroup::RELEASE_ANNOTATION};
+use drover_api::VmGroup;
 use drover_core::{
     Action, Plan, Timestamp, Trouble,
     names::{self, Slot},
-    plan,
-    vcenter::brake::{Incident, Toll, is_of_outdated},
+    vcenter::brake::Incident,
     vmgroup::{
         Desired, MachineId, Observed, Room,
-        in_flight::{InFlight, replicas_before},
+        in_flight::{Order, SourceState, plan_unless, released_by},
         outcome::{Allowed, Outcome, RESYNC},
-        placement::NoHost,
         plan::trouble_with_unseen,
         record::{Incarnation, Record},
         recorded::Recorded,
-        status::{is_current, was_settled},
+        trouble::Obstacles,
         view::View,
     },
 };
-use kube::ResourceExt;
 use vim25::{ManagedObject, refs::FolderRef};
 
 use super::{
@@ -84,12 +81,11 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         marked: site.context.infos.marked(&desired.namespace, &desired.uid),
         room: bar.as_ref().map(|_| Room::NONE),
     };
-    let in_flight = &mut executor.group(&desired.uid).in_flight;
-    in_flight.turn_to(group.metadata.generation.unwrap_or(0));
-    if let Err(bad) = in_flight.record.take_up(group, Instant::now()) {
-        return withdraw(&mut executor, desired, Trouble::Invalid(bad.to_string()));
-    }
-    let mut observed = in_flight.observe(&view, replicas_before(group), now);
+    let looked = executor.group(&desired.uid).in_flight.look(group, &view, Instant::now(), now);
+    let mut observed = match looked {
+        Ok(observed) => observed,
+        Err(bad) => return withdraw(&mut executor, desired, Trouble::Invalid(bad.to_string())),
+    };
     let incident = stop(&mut executor, site, group, desired, &observed, now);
     observed.is_stopped = incident.is_some();
     let may_be_begun = executor.may_have_unknown_clones(is_running);
@@ -102,35 +98,35 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
     };
     executor.narrow(&desired.uid, &plan.actions, |context| is_as_declared(context, desired, usage.as_ref()));
     let in_flight = &mut executor.group(&desired.uid).in_flight;
-    in_flight.give_up(&plan, has_unknown_clones || lag.is_some(), now);
+    in_flight.note_plan(desired, &plan, has_unknown_clones || lag.is_some(), now);
     let over_quota = usage.as_ref().and_then(|usage| usage.obstacle(&plan));
     let look_for_room = usage.as_ref().and_then(|usage| usage.wake(&plan));
     let lacks_size = note_quota(&mut in_flight.record, usage, &plan, &observed, bar.is_some());
-    if plan.settled {
-        in_flight.forgive(desired);
-    }
     let is_clone = |action: &Action| action.cloned_slot().is_some();
-    let clones = plan.actions.iter().any(is_clone);
-    let is_known = found.source.is_some() && found.cloud_init.is_some();
-    let needs_source = |action: &Action| needs_source(action, desired, &observed);
-    if (lacks_size || plan.actions.iter().any(needs_source)) && !is_known && !is_sought {
-        return Next::Find;
-    }
-    let hosts = found.source.as_ref().filter(|_| clones).map(|source| &source.hosts);
+    let hosts = found.source.as_ref().filter(|_| plan.actions.iter().any(is_clone)).map(|source| &source.hosts);
     let hosts = hosts.map(|hosts| hosts.now(&mirror, &desired.marker_uid, now)).transpose();
     let no_host = hosts.as_ref().err().cloned();
-    let mut orders = plan.actions.clone();
-    orders.retain(|action| !needs_source(action) || is_known && (no_host.is_none() || !is_clone(action)));
-    if !in_flight.record.announce(&orders, &observed.members) {
-        return Next::Write;
-    }
+    let source = source_state(found, is_sought, no_host.is_some());
+    let orders = match in_flight.order(desired, &observed, &plan, source, lacks_size) {
+        Order::Find => return Next::Find,
+        Order::Write => return Next::Write,
+        Order::Actions(orders) => orders,
+    };
     let waits = [lag, look_for_room].map(|wait| wait.map(|wait| now + wait));
     let wake = [plan.wake, in_flight.wake(now)].into_iter().chain(waits).flatten().min();
     let waits_for_names = no_host.is_some() || plan.held_back > 0 && (found.is_refused() || bar.is_some());
-    let unseen = trouble_with_unseen(desired, &observed, now);
-    // What nothing waits for stands in nobody's way.
-    let bar = bar.filter(|_| plan.held_back > 0);
-    let trouble = trouble(incident.as_ref(), conflict, unseen, bar, no_host, in_flight, over_quota);
+    let trouble = Obstacles {
+        incident: incident.as_ref().map(Incident::sentence),
+        conflict,
+        unseen: trouble_with_unseen(desired, &observed, now),
+        // What nothing waits for stands in nobody's way.
+        not_allowed: bar.filter(|_| plan.held_back > 0),
+        no_host: no_host.map(|no_host| trouble_of(&no_host.into())),
+        failing: in_flight.problems(),
+        needs_person: in_flight.needs_person(),
+        over_quota,
+    }
+    .gravest();
     let context = OperationContext {
         live: Arc::clone(live),
         mandate: site.mandate.clone(),
@@ -173,16 +169,18 @@ fn withdraw(executor: &mut Executor, desired: &Desired, trouble: Trouble) -> Nex
     Next::Stuck(trouble)
 }
 
+fn source_state(found: &Found, is_sought: bool, lacks_host: bool) -> SourceState {
+    match (&found.source, &found.cloud_init) {
+        (Some(_), Some(_)) if lacks_host => SourceState::NoHost,
+        (Some(_), Some(_)) => SourceState::Known,
+        _ if is_sought => SourceState::Unusable,
+        _ => SourceState::NotSought,
+    }
+}
+
 /// Whether clones that were ordered take up what is declared now.
 fn is_as_declared(context: &OperationContext, desired: &Desired, usage: Option<&Usage>) -> bool {
     context.desired.hardware == desired.hardware && usage.is_none_or(|usage| usage.has_disks_of(context))
-}
-
-/// Whether an action needs to know what VMs are made from. A folder for a group's first VMs is not made before it is known that there can be
-/// any.
-fn needs_source(action: &Action, desired: &Desired, observed: &Observed) -> bool {
-    let is_first_folder = *action == Action::CreateFolder && observed.members.is_empty() && desired.replicas > 0;
-    is_first_folder || action.cloned_slot().is_some()
 }
 
 /// Whether the group may use all that it names, where that is restricted, and its namespace may have all that it has.
@@ -195,31 +193,6 @@ fn allowed(site: &Site<'_>, found: &Found, excess: Option<String>) -> Allowed {
     };
     let refused = keys.refused.clone().map_or(Ok(()), Err);
     Allowed::of(reach.map(|reach| reach.and(refused)), excess)
-}
-
-/// What stands in the group's way, the gravest first.
-fn trouble(
-    incident: Option<&Incident>,
-    conflict: Option<String>,
-    unseen: Trouble,
-    bar: Option<String>,
-    no_host: Option<NoHost>,
-    in_flight: &InFlight,
-    over_quota: Option<String>,
-) -> Trouble {
-    let (problems, needs_person) = (in_flight.problems(), in_flight.needs_person());
-    match (incident, conflict, unseen) {
-        (Some(incident), ..) => Trouble::Stopped(incident.sentence()),
-        (None, Some(conflict), _) => Trouble::Conflict(conflict),
-        (None, None, Trouble::None) if let Some(bar) = bar => Trouble::NotAllowed(bar),
-        (None, None, Trouble::None) if let Some(no_host) = no_host => trouble_of(&no_host.into()),
-        (None, None, Trouble::None) if !problems.is_empty() && needs_person => Trouble::TasksFail(problems),
-        (None, None, Trouble::None) if !problems.is_empty() => Trouble::Passing(Box::new(Trouble::TasksFail(problems))),
-        (None, None, Trouble::None) if let Some(over_quota) = over_quota => {
-            Trouble::Passing(Box::new(Trouble::OverQuota(over_quota)))
-        }
-        (None, None, unseen) => unseen,
-    }
 }
 
 /// Takes up what a plan means for the quota of its namespace, if there is one. Where there is none any more, what was asked for stands
@@ -253,15 +226,13 @@ fn incarnations(orders: &[Action], record: Option<&Record>) -> BTreeMap<Slot, In
     slots.filter_map(|slot| Some((slot, record?.get(slot)?.incarnation))).collect()
 }
 
-/// Plans, and leaves everything as it is where the group's folder is another's. It changes nothing, so a plan that panics harms no group but
-/// its own.
+/// Plans. That changes nothing, so a plan that panics harms no group but its own.
 fn planned(desired: &Desired, observed: &Observed, conflict: Option<&str>, now: Timestamp) -> Result<Plan, Trouble> {
     let planned = attempt(|| {
         trial::point(&format!("plan of {}/{}", desired.namespace, desired.name));
-        plan(desired, observed, now)
+        plan_unless(conflict, desired, observed, now)
     });
-    let idle = |plan| if conflict.is_some() { Plan { actions: Vec::new(), settled: false, ..plan } } else { plan };
-    planned.map(idle).map_err(|bug| {
+    planned.map_err(|bug| {
         Trouble::Invalid(format!(
             "nothing is done for this group, because Drover has a bug ({bug}): please report it with the group's manifest"
         ))
@@ -277,26 +248,15 @@ fn stop(
     observed: &Observed,
     now: Timestamp,
 ) -> Option<Incident> {
+    let released = executor.released().to_vec();
+    let own = executor.group(&desired.uid).in_flight.judge_group(group, desired, observed, &released, now);
     let remembered = group.status.as_ref().and_then(|status| status.incident.as_deref());
-    let by_group: Vec<_> = group
-        .annotations()
-        .get(RELEASE_ANNOTATION)
-        .map(|names| names.split(',').map(str::trim).collect())
-        .unwrap_or_default();
-    let by_vcenter = executor.released().to_vec();
-    let in_flight = &mut executor.group(&desired.uid).in_flight;
-    let was_settled = was_settled(group) || remembered.is_some_and(is_of_outdated) && is_current(group);
-    let unexplained = in_flight.unexplained(desired, observed, was_settled, now);
-    let (members, missing) = in_flight.toll(&desired.uid);
-    let released = by_group.iter().copied().chain(by_vcenter.iter().map(String::as_str)).collect();
-    let toll = Toll { name: &desired.uid, members, missing, unexplained, released, remembered };
-    let own = in_flight.judge(&toll, now);
     let before = executor.incident().map(|incident| incident.id.clone());
     let whole = executor.judge(&site.live.name, remembered, now);
     if whole.as_ref().map(|incident| &incident.id) != before.as_ref() {
         site.live.trigger(Trigger::VCenter(site.live.name.clone()));
     }
-    let goes_on = whole.as_ref().is_some_and(|incident| by_group.contains(&incident.id.as_str()));
+    let goes_on = whole.as_ref().is_some_and(|incident| released_by(group).contains(&incident.id.as_str()));
     executor.group(&desired.uid).in_flight.goes_on = goes_on;
     own.or(whole.filter(|_| !goes_on))
 }

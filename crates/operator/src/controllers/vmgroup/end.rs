@@ -19,9 +19,11 @@ pub(super) async fn end(request: &Request<'_>, valid: &Valid, outcome: Outcome) 
 /// Lets a group go that is being deleted: nothing is left to be done for it, or nothing is to be done any more.
 pub(super) async fn let_go(request: &Request<'_>) -> Result<Requeue, Stop> {
     let Request { context, group, groups, .. } = request;
-    // What was just written of it, the watch may not have told yet.
+    // What was just written of its status, the watch may not have told yet. What a user has changed since was not decided upon.
     let latest = context.vmgroups.latest.of(group);
-    if !finalizer::take_off(groups, &latest.metadata, FINALIZER).await? {
+    let (known, now) = (&group.metadata, &latest.metadata);
+    let is_same = known.generation == now.generation && known.annotations == now.annotations;
+    if !finalizer::take_off(groups, if is_same { now } else { known }, FINALIZER).await? {
         return Ok(Requeue::requeue(CONFLICT));
     }
     info!(vmgroup = %named(*group), "VmGroup deleted");

@@ -7,14 +7,21 @@ use drover_api::VmGroup;
 use drover_core::reasons::Reason;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client, Resource, api::ObjectMeta};
+use tokio::time::timeout;
 
-use crate::{controllers::Context, kube::scope::Controller};
+use crate::{
+    controllers::{Context, reconcile::Error},
+    kube::scope::Controller,
+};
 
 /// The kind, as the API server calls it.
 const KIND: &str = "vmgroups.vm.codeconnect.vmworld.com";
 /// How much later than its groups an API server may say of the kind that it ends, and how long one that has just been started may say
 /// nothing of it. What is declared is said at once.
 const LAG: Duration = Duration::from_secs(10);
+
+/// How long the API server may take to answer: others wait for it too.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What becomes of the kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +37,7 @@ pub(super) enum Fate {
 /// What becomes of the kind of a group that is being deleted, asked of the API server itself, and once: the kind is marked before its
 /// groups are, so one that isn't has not deleted the group. An operator that may not read the kind asks what everybody may: whether
 /// VmGroups can be created. It asks twice, because that is told a moment later.
-pub(super) async fn fate(context: &Context, group: &VmGroup) -> Result<Fate, kube::Error> {
+pub(super) async fn fate(context: &Context, group: &VmGroup) -> Result<Fate, Error> {
     let uid = group.metadata.uid.as_deref().unwrap_or_default();
     if context.vmgroups.reported.goes_by_itself(uid) {
         return Ok(Fate::Stays);
@@ -39,7 +46,7 @@ pub(super) async fn fate(context: &Context, group: &VmGroup) -> Result<Fate, kub
         Ok(Some(kind)) if went_with(&kind, &group.metadata) => Fate::Ends,
         Ok(Some(_)) => Fate::Stays,
         Ok(None) => Fate::Ends,
-        Err(kube::Error::Api(refusal)) if refusal.code == 403 => {
+        Err(Error::Kube(kube::Error::Api(refusal))) if refusal.code == 403 => {
             // Its rights may be gone before the operator is.
             if context.scope.runs(Controller::VCenter) {
                 return Ok(Fate::Unknown(refusal.to_string()));
@@ -82,7 +89,7 @@ fn was_going(group: &VmGroup) -> bool {
 pub(super) type Answer = tokio::sync::Mutex<Option<(Instant, Option<ObjectMeta>)>>;
 
 /// The kind, if it is there, as it is or was since this group was seen to be deleted.
-async fn ask(context: &Context, uid: &str) -> Result<Option<ObjectMeta>, kube::Error> {
+async fn ask(context: &Context, uid: &str) -> Result<Option<ObjectMeta>, Error> {
     let seen = context.vmgroups.reported.when_asked_for_kind(uid);
     let mut answer = context.vmgroups.kind.lock().await;
     if let Some((asked, kind)) = &*answer
@@ -91,7 +98,8 @@ async fn ask(context: &Context, uid: &str) -> Result<Option<ObjectMeta>, kube::E
         return Ok(kind.clone());
     }
     let asked = Instant::now();
-    let kind = Api::<CustomResourceDefinition>::all(context.kube.clone()).get_metadata_opt(KIND).await?;
+    let kinds = Api::<CustomResourceDefinition>::all(context.kube.clone());
+    let kind = timeout(PATIENCE, kinds.get_metadata_opt(KIND)).await??;
     let kind = kind.map(|kind| kind.metadata);
     *answer = Some((asked, kind.clone()));
     Ok(kind)

@@ -58,7 +58,7 @@ impl Reported {
             let Entry { asked_for_kind, goes_by_itself, was_alive, .. } = *entry;
             *entry = Entry { epoch, asked_for_kind, goes_by_itself, was_alive, ..Entry::default() };
         }
-        entry.reporter.report(group, desired, outcome, Timestamp::now())
+        entry.reporter.report(group, desired, outcome, (Timestamp::now(), Instant::now()))
     }
 
     /// Whether it is known that a group which is being deleted is not deleted because of its kind.

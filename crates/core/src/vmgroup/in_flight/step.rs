@@ -1,0 +1,155 @@
+//! One step of a group, in the order in which it is taken: look, judge, plan, order. The operator takes it, and the histories take the very
+//! same.
+
+use std::time::Instant;
+
+use drover_api::{VmGroup, vmgroup::RELEASE_ANNOTATION};
+
+use super::{InFlight, replicas_before};
+use crate::{
+    Action, Plan, Timestamp,
+    vcenter::brake::{Incident, Toll, is_of_outdated},
+    vmgroup::{
+        Desired, Observed,
+        inventory::Inventory,
+        plan,
+        record::BadRecord,
+        status::{is_current, was_settled},
+        view::View,
+    },
+};
+
+/// What is known of what VMs are cloned from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceState {
+    /// Nobody has looked for it.
+    NotSought,
+    /// It was looked for, and can't be used.
+    Unusable,
+    /// It is known, and no host takes a clone now.
+    NoHost,
+    /// Clones can be made.
+    Known,
+}
+
+/// What a plan leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// What VMs are cloned from has to be looked for first.
+    Find,
+    /// What is to be begun has to be written down first.
+    Write,
+    /// These actions may be begun.
+    Actions(Vec<Action>),
+}
+
+/// The incidents that somebody said to go on after, for this group.
+#[must_use]
+pub fn released_by(group: &VmGroup) -> Vec<&str> {
+    let annotations = group.metadata.annotations.as_ref();
+    let released = annotations.and_then(|all| all.get(RELEASE_ANNOTATION));
+    released.map(|names| names.split(',').map(str::trim).collect()).unwrap_or_default()
+}
+
+/// Plans, and leaves everything as it is where the group's folder is another's.
+#[must_use]
+pub fn plan_unless(conflict: Option<&str>, desired: &Desired, observed: &Observed, now: Timestamp) -> Plan {
+    let plan = plan::plan(desired, observed, now);
+    if conflict.is_some() { Plan { actions: Vec::new(), settled: false, ..plan } } else { plan }
+}
+
+impl InFlight {
+    /// Takes up what is written of a group, and what vCenter shows of it now.
+    ///
+    /// # Errors
+    /// What is written makes no sense.
+    pub fn look(
+        &mut self,
+        group: &VmGroup,
+        view: &View<'_, impl Inventory>,
+        read: Instant,
+        now: Timestamp,
+    ) -> Result<Observed, BadRecord> {
+        self.turn_to(group.metadata.generation.unwrap_or(0));
+        self.record.take_up(group, read)?;
+        Ok(self.observe(view, replicas_before(group), now))
+    }
+
+    /// Says whether everything that makes or destroys has to stop for this group. `released` are the incidents that somebody said to go on
+    /// after, for all of its vCenter.
+    pub fn judge_group(
+        &mut self,
+        group: &VmGroup,
+        desired: &Desired,
+        observed: &Observed,
+        released: &[String],
+        now: Timestamp,
+    ) -> Option<Incident> {
+        let remembered = group.status.as_ref().and_then(|status| status.incident.as_deref());
+        let was_settled = was_settled(group) || remembered.is_some_and(is_of_outdated) && is_current(group);
+        let unexplained = self.unexplained(desired, observed, was_settled, now);
+        let (members, missing) = self.toll(&desired.uid);
+        let released = released_by(group).into_iter().chain(released.iter().map(String::as_str)).collect();
+        let toll = Toll { name: &desired.uid, members, missing, unexplained, released, remembered };
+        self.judge(&toll, now)
+    }
+
+    /// Takes up what a plan came to. `may_lack_clones`: some may be on their way that nobody here knows of.
+    pub fn note_plan(&mut self, desired: &Desired, plan: &Plan, may_lack_clones: bool, now: Timestamp) {
+        self.give_up(plan, may_lack_clones, now);
+        if plan.settled {
+            self.forgive(desired);
+        }
+    }
+
+    /// What a plan leads to. `lacks_size`: something waits to be known how large a clone is.
+    pub fn order(
+        &mut self,
+        desired: &Desired,
+        observed: &Observed,
+        plan: &Plan,
+        source: SourceState,
+        lacks_size: bool,
+    ) -> Order {
+        let needs_source = |action: &Action| needs_source(action, desired, observed);
+        if source == SourceState::NotSought && (lacks_size || plan.actions.iter().any(needs_source)) {
+            return Order::Find;
+        }
+        let may_be_begun = |action: &&Action| match source {
+            SourceState::Known => true,
+            SourceState::NoHost => action.cloned_slot().is_none(),
+            SourceState::NotSought | SourceState::Unusable => !needs_source(action),
+        };
+        let orders: Vec<_> = plan.actions.iter().filter(may_be_begun).cloned().collect();
+        if self.record.announce(&orders, &observed.members) { Order::Actions(orders) } else { Order::Write }
+    }
+}
+
+/// Whether an action needs to know what VMs are made from. A folder for a group's first VMs is not made before it is known that there can be
+/// any.
+fn needs_source(action: &Action, desired: &Desired, observed: &Observed) -> bool {
+    let is_first_folder = *action == Action::CreateFolder && observed.members.is_empty() && desired.replicas > 0;
+    is_first_folder || action.cloned_slot().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{names::Slot, vmgroup::desired::tests::desired};
+
+    #[test]
+    fn nothing_is_cloned_and_no_first_folder_made_before_it_is_known_what_from() {
+        let (desired, observed) = (desired(&json!({"replicas": 1})), Observed::default());
+        let order = |actions: &[Action], source| {
+            let mut in_flight = InFlight::default();
+            in_flight.order(&desired, &observed, &Plan { actions: actions.to_vec(), ..Plan::default() }, source, false)
+        };
+        let first = [Action::CreateFolder, Action::Clone(Slot(0))];
+        assert_eq!(order(&first, SourceState::NotSought), Order::Find);
+        assert_eq!(order(&first, SourceState::Unusable), Order::Actions(vec![]));
+        assert_eq!(order(&first, SourceState::NoHost), Order::Actions(vec![Action::CreateFolder]));
+        assert_eq!(order(&[], SourceState::NotSought), Order::Actions(vec![]));
+    }
+}
