@@ -4,9 +4,15 @@
 //! Most of them are the same each time, and one in ten is new. A failure prints the seed that plays it again, step by step: `HISTORY=<seed> cargo
 //! test -p drover-core --test histories -- --nocapture`. `HISTORIES=<number>` plays more, and `SEED=<number>` sets where the new ones begin.
 
+mod bounds;
 mod chance;
+mod checks;
+mod edits;
 mod history;
+mod mirror;
 mod operator;
+mod stored;
+mod troubles;
 mod world;
 
 use std::{

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_api::{VmGroup, vmgroup::Readiness};
+use drover_api::vmgroup::Readiness;
 use drover_core::{
     Action, Plan, Subject, Timestamp,
     names::{self, Slot},
@@ -17,58 +17,22 @@ use drover_core::{
         identity::Made,
         in_flight::{Failed, InFlight},
         inventory::{Inventory, Marker},
-        record::{Incarnation, Record},
+        record::Incarnation,
         view::View,
     },
 };
-use serde_json::json;
 
 use super::{
     chance::Chance,
-    world::{BASE, Failing, Machine, Mirror, Outcome, TaskId, Time, Work, World, timestamp},
+    mirror::Mirror,
+    stored::Stored,
+    world::{BASE, Failing, Machine, Outcome, TaskId, Time, Work, World, timestamp},
 };
 
 /// How long after its start an operator's mirror may lack what was begun before.
 const LAG: Time = 10;
 /// The id of the Kubernetes cluster.
 pub(crate) const CLUSTER: &str = "cluster";
-
-/// What the API server keeps of the group.
-pub(crate) struct Stored {
-    pub group: VmGroup,
-    version: u64,
-    /// The generation whose VMs were all as declared, if the status says so.
-    pub settled: Option<i64>,
-}
-
-impl Stored {
-    pub(crate) fn new() -> Self {
-        let group = json!({
-            "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup",
-            "metadata": {"namespace": "ns", "name": "group", "uid": "uid", "generation": 1, "resourceVersion": "1"},
-            "spec": {"cpu": 1, "memory": 1, "replicas": 1, "template": "t"}, "status": {},
-        });
-        Self { group: serde_json::from_value(group).unwrap(), version: 1, settled: None }
-    }
-
-    pub(crate) fn generation(&self) -> i64 {
-        self.group.metadata.generation.unwrap_or(0)
-    }
-
-    pub(crate) fn note_edit(&mut self) {
-        self.group.metadata.generation = Some(self.generation() + 1);
-        self.note_write();
-    }
-
-    pub(crate) fn record(&self) -> Option<Record> {
-        Record::read(self.group.status.as_ref()?.record.as_ref()?).ok()
-    }
-
-    fn note_write(&mut self) {
-        self.version += 1;
-        self.group.metadata.resource_version = Some(self.version.to_string());
-    }
-}
 
 /// What is lost in a crash.
 #[derive(Debug)]

@@ -1,0 +1,221 @@
+//! What happens to a group from outside, its spec left alone.
+
+use drover_core::{
+    names,
+    vmgroup::{MachineId, Power, inventory::Marker, record::Stage},
+};
+
+use super::{
+    edits::hardware,
+    history::History,
+    world::{BASE, ELSEWHERE, Machine, Task, Work},
+};
+
+/// What may happen in a history. Each has some of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Trial {
+    /// Calls are refused or unanswered, tasks fail before and after their effect, the template is gone for a while.
+    Faults,
+    /// The mirror shows the past; the ends of tasks are told late, or never.
+    LateNews,
+    /// Crashes, also between any two operations and around each write.
+    Crashes,
+    /// Another operator works beside the first.
+    TwoOperators,
+    /// vCenter is away for a while.
+    Outages,
+    /// People change, rename, move, power and destroy members.
+    Drift,
+    /// People rename, move and destroy the group's folder.
+    Folders,
+    /// Members are hidden, disconnected, unregistered and registered again.
+    Disappearance,
+    /// People copy members.
+    Copies,
+    /// The operator's clock is set.
+    Clock,
+    /// The group may have more now, and less then.
+    Quota,
+    /// Members are marked to go first.
+    Marks,
+}
+
+pub(crate) const TRIALS: [Trial; 12] = [
+    Trial::Faults,
+    Trial::LateNews,
+    Trial::Crashes,
+    Trial::TwoOperators,
+    Trial::Outages,
+    Trial::Drift,
+    Trial::Folders,
+    Trial::Disappearance,
+    Trial::Copies,
+    Trial::Clock,
+    Trial::Quota,
+    Trial::Marks,
+];
+
+impl History<'_> {
+    /// A member that somebody finds in vCenter. One that the record doesn't know yet is not met by anybody in that second.
+    pub(crate) fn somebodys_choice(&mut self) -> Option<MachineId> {
+        let record = self.stored.record();
+        let is_known = |marker: &Marker| {
+            let entry = record.as_ref().and_then(|record| record.get(marker.slot));
+            entry.is_some_and(|entry| entry.stage != Stage::Pending)
+        };
+        let made = self.world.members().filter(|(_, machine, marker)| !machine.being_made && is_known(marker));
+        let ids: Vec<_> = made.map(|(id, ..)| id.clone()).collect();
+        self.chance.pick(&ids).cloned()
+    }
+
+    /// Somebody changes a member.
+    pub(crate) fn drift(&mut self) {
+        let Some(id) = self.somebodys_choice() else { return };
+        let other_hardware = hardware(&mut self.chance);
+        let what = self.chance.below(6);
+        if what == 5 {
+            self.world.destroy(&id);
+            return self.count("member destroyed");
+        }
+        let Some(machine) = self.world.machines.get_mut(&id) else { return };
+        let drift = match what {
+            0 => {
+                machine.power = Power::Off;
+                "member powered off"
+            }
+            1 => {
+                machine.hardware = other_hardware;
+                "member's hardware changed"
+            }
+            2 => {
+                machine.name = format!("renamed-{}", id.0);
+                "member renamed"
+            }
+            3 => {
+                ELSEWHERE.clone_into(&mut machine.folder);
+                "member moved away"
+            }
+            _ => {
+                machine.power = Power::Suspended;
+                "member suspended"
+            }
+        };
+        self.count(drift);
+    }
+
+    /// Somebody does something to the group's folder.
+    pub(crate) fn meddle_with_folder(&mut self) {
+        let name = names::folder(&self.desired.namespace, &self.desired.name);
+        let found = self.world.folders.iter().find(|(_, (own, parent))| *own == name && parent == BASE);
+        let Some(id) = found.map(|(id, _)| id.clone()) else { return };
+        let what = self.chance.below(3);
+        let is_busy = self.world.clones().any(|(_, machine)| machine.folder == id)
+            || self.world.machines.values().any(|machine| machine.folder == id && machine.being_made);
+        match (what, self.world.folders.get_mut(&id)) {
+            (0, Some(folder)) => {
+                folder.0 = format!("renamed-{id}");
+                self.count("folder renamed");
+            }
+            (1, Some(folder)) => {
+                ELSEWHERE.clone_into(&mut folder.1);
+                self.count("folder moved");
+            }
+            _ if !is_busy => {
+                let inside: Vec<_> = self
+                    .world
+                    .machines
+                    .iter()
+                    .filter(|(_, machine)| machine.folder == id)
+                    .map(|(id, _)| id.clone())
+                    .collect();
+                for machine in &inside {
+                    self.world.destroy(machine);
+                }
+                self.world.folders.remove(&id);
+                self.count("folder destroyed");
+            }
+            _ => {}
+        }
+    }
+
+    /// Members go out of sight, or come back.
+    pub(crate) fn disappear(&mut self) {
+        let now = self.world.now;
+        match self.chance.below(5) {
+            0 => self.reappear(),
+            what => {
+                let Some(id) = self.somebodys_choice() else { return };
+                let Some(machine) = self.world.machines.get_mut(&id) else { return };
+                match what {
+                    1 => {
+                        machine.leave(now);
+                        machine.is_hidden = true;
+                        self.count("member hidden");
+                    }
+                    2 => {
+                        // It is shown, and nothing is known of how it is.
+                        machine.disconnected.get_or_insert(now);
+                        self.count("member disconnected");
+                    }
+                    _ if self.world.tasks.is_empty() => {
+                        machine.leave(now);
+                        let machine = machine.clone();
+                        self.world.machines.remove(&id);
+                        self.world.unregistered.insert(id, machine);
+                        self.count("member unregistered");
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// All that was out of sight is back.
+    pub(crate) fn reappear(&mut self) {
+        let now = self.world.now;
+        for machine in self.world.machines.values_mut() {
+            machine.come_back(now);
+            (machine.is_hidden, machine.disconnected) = (false, None);
+        }
+        let back = std::mem::take(&mut self.world.unregistered);
+        for (id, mut machine) in back {
+            let is_free = |name: &str| {
+                !self.world.machines.values().any(|other| other.folder == machine.folder && other.name == name)
+            };
+            let goes = |task: &Task| matches!(&task.work, Work::DestroyFolder(folder) if folder.0 == machine.folder);
+            let is_there = self.world.folders.contains_key(&machine.folder) && !self.world.tasks.iter().any(goes);
+            if !is_there || !is_free(&machine.name) {
+                (machine.folder, machine.name) = (ELSEWHERE.to_owned(), format!("back-{}", id.0));
+            }
+            machine.come_back(now);
+            (machine.is_hidden, machine.disconnected) = (false, None);
+            machine.power = Power::Off;
+            self.world.machines.insert(id, machine);
+        }
+        self.count("all that were out of sight are back");
+    }
+
+    /// Somebody copies a member, marker and all.
+    pub(crate) fn copy(&mut self) {
+        let Some(id) = self.somebodys_choice() else { return };
+        let Some(machine) = self.world.machines.get(&id) else { return };
+        let copy = Machine {
+            instance: format!("copy-{}-{}", id.0, self.world.now),
+            name: format!("copy-{}-{}", id.0, self.world.now),
+            is_hidden: false,
+            disconnected: None,
+            ..machine.clone()
+        };
+        self.world.add(copy);
+        self.count("member copied");
+    }
+
+    /// A person moves machines away that were given up, and stand where others are to be.
+    pub(crate) fn clear_up(&mut self) {
+        let given_up = self.given_up.clone();
+        for (id, machine) in self.world.machines.iter_mut().filter(|(id, _)| given_up.contains(id)) {
+            ELSEWHERE.clone_into(&mut machine.folder);
+            machine.name = format!("given-up-{}", id.0);
+        }
+    }
+}
