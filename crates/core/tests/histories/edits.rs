@@ -31,7 +31,7 @@ impl History<'_> {
         }
         self.stored.note_edit();
         self.count("edit");
-        self.tell(&format!("{:?}", self.desired));
+        self.tell(format_args!("{:?}", self.desired));
     }
 }
 

@@ -1,6 +1,9 @@
 //! One history: random events, promises checked after each, then quiet, in which everything has to come to rest.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Arguments,
+};
 
 use drover_core::{
     names::{self, Slot},
@@ -81,7 +84,7 @@ pub(crate) fn play(seed: u64, told: bool, counts: &mut Counts) {
     };
     history.world.folders.insert(BASE.to_owned(), ("base".to_owned(), "dc".to_owned()));
     history.world.folders.insert(ELSEWHERE.to_owned(), ("elsewhere".to_owned(), "dc".to_owned()));
-    history.tell(&format!("{:?}", history.trials));
+    history.tell(format_args!("{:?}", history.trials));
     for _ in 0..40 {
         history.happen();
         history.step();
@@ -96,7 +99,7 @@ impl History<'_> {
 
     pub(crate) fn count(&mut self, what: &'static str) {
         *self.counts.entry(what).or_default() += 1;
-        self.tell(what);
+        self.tell(format_args!("{what}"));
     }
 
     pub(crate) fn clock(&self) -> Time {
@@ -248,10 +251,10 @@ impl History<'_> {
         };
         let done = self.operators[index].reconcile(&mut place);
         for action in &done.actions {
-            self.tell(&format!("operator {index}: {action:?}"));
+            self.tell(format_args!("operator {index}: {action:?}"));
         }
         if self.told && std::env::var_os("OBSERVED").is_some() {
-            self.tell(&format!("{:?}\n       {:?} {:?}", done.observed, done.plan, done.incident));
+            self.tell(format_args!("{:?}\n       {:?} {:?}", done.observed, done.plan, done.incident));
         }
         self.check_doubles();
         self.note_given_up(index);
@@ -268,7 +271,7 @@ impl History<'_> {
             self.check_word(index, &done);
         }
         if done.has_crashed {
-            self.tell("it crashes");
+            self.tell(format_args!("it crashes"));
             self.operators[index] = Operator::start(self.world.now);
         }
         done
@@ -289,7 +292,7 @@ impl History<'_> {
 
     /// Nothing more happens from outside. Everything has to end as declared, and then nothing more is done.
     pub(crate) fn come_to_rest(&mut self) {
-        self.tell("quiet");
+        self.tell(format_args!("quiet"));
         self.is_quiet = true;
         if self.desired.paused {
             self.desired.paused = false;
@@ -343,7 +346,8 @@ impl History<'_> {
         self.check_no_churn();
     }
 
-    pub(crate) fn tell(&self, what: &str) {
+    /// Prints what happens, where somebody reads it. Nothing is put into words where nobody does.
+    pub(crate) fn tell(&self, what: Arguments<'_>) {
         if self.told {
             println!("{:>5}: {what}", self.world.now);
         }

@@ -17,6 +17,8 @@ mod world;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Mutex,
+    thread,
     time::SystemTime,
 };
 
@@ -77,20 +79,42 @@ fn whatever_happens_every_promise_is_kept() {
     let kept = all - new;
     let today = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let first = number("SEED").unwrap_or(today * 1_000_000);
-    let mut wrong = Vec::new();
     println!("histories 0 to {kept}, and {new} from SEED={first}");
-    for seed in (0..kept).chain(first..first + new) {
-        if catch_unwind(AssertUnwindSafe(|| play(seed, false, &mut counts))).is_err() {
-            println!("history {seed} went wrong: HISTORY={seed} plays it again, step by step");
-            wrong.push(seed);
-            assert!(wrong.len() < 10, "{wrong:?} went wrong, and there may be more");
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:?} went wrong");
+    let seeds: Vec<u64> = (0..kept).chain(first..first + new).collect();
+    let wrong = play_all(&seeds, &mut counts);
+    assert!(wrong.is_empty(), "{wrong:?} went wrong, and there may be more");
     for (what, count) in &counts {
         println!("{count:>8} {what}");
     }
     let is_rare = |what: &&&str| counts.get(**what).copied().unwrap_or(0) < all / 2000;
     let rare: Vec<_> = EVENTS.iter().filter(is_rare).collect();
     assert!(rare.is_empty(), "{rare:?} happen too seldom to show anything");
+}
+
+/// Plays histories on all cores, and returns the seeds of those that went wrong, up to about ten.
+fn play_all(seeds: &[u64], counts: &mut Counts) -> Vec<u64> {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let wrong = Mutex::new(Vec::new());
+    let play_some = |first: usize| {
+        let mut counts = Counts::new();
+        for seed in seeds.iter().skip(first).step_by(threads) {
+            if wrong.lock().unwrap().len() >= 10 {
+                break;
+            }
+            if catch_unwind(AssertUnwindSafe(|| play(*seed, false, &mut counts))).is_err() {
+                println!("history {seed} went wrong: HISTORY={seed} plays it again, step by step");
+                wrong.lock().unwrap().push(*seed);
+            }
+        }
+        counts
+    };
+    thread::scope(|scope| {
+        let players: Vec<_> = (0..threads).map(|first| scope.spawn(move || play_some(first))).collect();
+        for player in players {
+            for (what, count) in player.join().unwrap() {
+                *counts.entry(what).or_default() += count;
+            }
+        }
+    });
+    wrong.into_inner().unwrap()
 }
