@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use drover_core::{
     Action,
     names::{self, Slot},
-    vmgroup::{DeletionPolicy, Desired, MachineId, Power, Strategy},
+    vmgroup::{DeletionPolicy, Desired, HeldFor, MachineId, Power, Strategy},
 };
 
 use super::{
@@ -87,6 +87,13 @@ impl History<'_> {
                 assert!(!actions.iter().any(bad), "PowerOff, and {actions:?}");
             }
             _ => {}
+        }
+        let wait = self.desired.lost_after.map(|wait| i64::try_from(wait.as_secs()).unwrap());
+        for slot in actions.iter().filter_map(Action::cloned_slot).chain(done.plan.given_up.iter().copied()) {
+            let Some(held) = done.observed.held.get(&slot) else { continue };
+            let lasts = timestamp(self.clock()).duration_since(held.since).as_secs();
+            let is_lost = held.why == HeldFor::Missing && wait.is_some_and(|wait| wait <= lasts);
+            assert!(is_lost, "{slot} is filled again, and its VM has been out of sight for {lasts} s: {held:?}");
         }
         if done.incident.is_some() {
             assert!(!actions.iter().any(Action::makes_or_destroys), "stopped, and {actions:?}");

@@ -12,27 +12,93 @@ use super::{
 impl History<'_> {
     /// The user changes their mind.
     pub(crate) fn edit(&mut self) {
+        let before = self.desired.clone();
+        let what = match self.desired.deletion {
+            None => self.edit_spec(),
+            // Even then a spec can be edited, and nobody goes back on a deletion.
+            Some(_) => self.scale(),
+        };
+        if self.desired != before {
+            self.stored.note_edit();
+            self.count(what);
+            self.tell(format_args!("{:?}", self.desired));
+        }
+    }
+
+    fn edit_spec(&mut self) -> &'static str {
         let chance = &mut self.chance;
         let desired = &mut self.desired;
-        match chance.below(if desired.deletion.is_some() { 0 } else { 9 }) {
-            0 => desired.replicas = u32::try_from(chance.below(6)).unwrap(),
-            1 | 2 => desired.revision = Revision(chance.below(3)),
-            3 => desired.hardware = hardware(chance),
-            4 => desired.update = update(chance),
-            5 => desired.power = *chance.pick(&[Power::On, Power::On, Power::Off, Power::Suspended]).unwrap(),
-            6 => desired.paused = chance.percent(30),
-            7 => desired.scale_in = *chance.pick(&[ScaleIn::Newest, ScaleIn::Oldest]).unwrap(),
-            _ if chance.percent(10) => {
+        // Nobody pauses a group for long: nothing more could be seen of it.
+        if desired.paused && chance.percent(40) {
+            desired.paused = false;
+            return "edit: no longer paused";
+        }
+        match chance.below(20) {
+            0..3 => self.scale(),
+            3..6 => {
+                desired.revision = Revision(chance.below(3));
+                "edit: template"
+            }
+            6..8 => {
+                desired.hardware = hardware(chance);
+                "edit: hardware"
+            }
+            8..11 => {
+                desired.update = update(chance);
+                match desired.update.strategy {
+                    Strategy::InPlaceFirst => "edit: InPlaceFirst",
+                    Strategy::Replace => "edit: Replace",
+                    Strategy::OnDelete => "edit: OnDelete",
+                }
+            }
+            11..13 => {
+                desired.power = *chance.pick(&[Power::On, Power::On, Power::Off, Power::Suspended]).unwrap();
+                match desired.power {
+                    Power::On => "edit: powered on",
+                    Power::Off => "edit: powered off",
+                    Power::Suspended => "edit: suspended",
+                }
+            }
+            13..15 => {
+                desired.paused = true;
+                "edit: paused"
+            }
+            15 => {
+                desired.scale_in = *chance.pick(&[ScaleIn::Newest, ScaleIn::Oldest]).unwrap();
+                "edit: scale-in order"
+            }
+            16 => {
+                desired.lost_after = if desired.lost_after.is_some() { None } else { Some(lost_after()) };
+                "edit: lost VMs"
+            }
+            17 if chance.percent(30) => {
                 let policies =
                     [DeletionPolicy::Delete, DeletionPolicy::Delete, DeletionPolicy::PowerOff, DeletionPolicy::Retain];
-                desired.deletion = Some(*chance.pick(&policies).unwrap());
+                let policy = *chance.pick(&policies).unwrap();
+                desired.deletion = Some(policy);
+                match policy {
+                    DeletionPolicy::Delete => "edit: deleted with Delete",
+                    DeletionPolicy::PowerOff => "edit: deleted with PowerOff",
+                    DeletionPolicy::Retain => "edit: deleted with Retain",
+                }
             }
-            _ => desired.shutdown_grace = grace(chance),
+            _ => {
+                desired.shutdown_grace = grace(chance);
+                "edit: shutdown grace"
+            }
         }
-        self.stored.note_edit();
-        self.count("edit");
-        self.tell(format_args!("{:?}", self.desired));
     }
+
+    fn scale(&mut self) -> &'static str {
+        let before = self.desired.replicas;
+        self.desired.replicas = u32::try_from(self.chance.below(6)).unwrap();
+        if self.desired.replicas < before { "edit: fewer replicas" } else { "edit: more replicas" }
+    }
+}
+
+/// For how long a VM that isn't seen is waited for, where that has an end.
+pub(crate) fn lost_after() -> Duration {
+    Duration::from_secs(LOST_AFTER.unsigned_abs())
 }
 
 pub(crate) fn first_desired(chance: &mut Chance) -> Desired {
@@ -49,7 +115,7 @@ pub(crate) fn first_desired(chance: &mut Chance) -> Desired {
         scale_in: ScaleIn::Newest,
         shutdown_grace: grace(chance),
         deletion: None,
-        lost_after: Some(Duration::from_secs(LOST_AFTER.unsigned_abs())),
+        lost_after: Some(lost_after()),
         paused: false,
     }
 }

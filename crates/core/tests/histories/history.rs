@@ -12,7 +12,7 @@ use drover_core::{
 
 use super::{
     chance::Chance,
-    edits::{first_desired, room},
+    edits::{first_desired, lost_after, room},
     operator::{Mishaps, Operator, Place, Reconciled},
     stored::Stored,
     troubles::{TRIALS, Trial},
@@ -55,7 +55,12 @@ pub(crate) struct History<'a> {
 
 pub(crate) fn play(seed: u64, told: bool, counts: &mut Counts) {
     let mut chance = Chance::from_seed(seed);
-    let mut trials: BTreeSet<_> = TRIALS.into_iter().filter(|_| chance.percent(30)).collect();
+    // Most have some of all trials, and some have all.
+    let share = if chance.percent(10) { 100 } else { 30 };
+    let mut trials: BTreeSet<_> = TRIALS.into_iter().filter(|_| chance.percent(share)).collect();
+    if share == 100 {
+        *counts.entry("all kinds of trouble in one history").or_default() += 1;
+    }
     if trials.contains(&Trial::TwoOperators) {
         // Leases keep two from working at once. Where they do all the same, each sees what is so.
         trials.remove(&Trial::LateNews);
@@ -294,10 +299,9 @@ impl History<'_> {
     pub(crate) fn come_to_rest(&mut self) {
         self.tell(format_args!("quiet"));
         self.is_quiet = true;
-        if self.desired.paused {
-            self.desired.paused = false;
-            self.stored.note_edit();
-        }
+        // What was destroyed while nobody looked is waited for, unless a time is declared.
+        (self.desired.paused, self.desired.lost_after) = (false, Some(lost_after()));
+        self.stored.note_edit();
         (self.room, self.stale, self.skew, self.no_template) = (None, None, 0, false);
         self.reappear();
         let last = self.world.now + 8000;

@@ -25,8 +25,26 @@ use std::{
 use history::{Counts, play};
 
 /// What has to happen.
-const EVENTS: [&str; 36] = [
-    "edit",
+const EVENTS: &[&str] = &[
+    "edit: more replicas",
+    "edit: fewer replicas",
+    "edit: template",
+    "edit: hardware",
+    "edit: InPlaceFirst",
+    "edit: Replace",
+    "edit: OnDelete",
+    "edit: powered on",
+    "edit: powered off",
+    "edit: suspended",
+    "edit: paused",
+    "edit: no longer paused",
+    "edit: scale-in order",
+    "edit: lost VMs",
+    "edit: shutdown grace",
+    "edit: deleted with Delete",
+    "edit: deleted with PowerOff",
+    "edit: deleted with Retain",
+    "all kinds of trouble in one history",
     "call refused",
     "no answer",
     "task fails",
