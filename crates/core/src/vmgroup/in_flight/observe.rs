@@ -53,7 +53,10 @@ impl InFlight {
             self.restart_clocks(now);
             self.shutdowns.values_mut().for_each(|since| *since = now);
         }
-        let has_unknown_clones = view.has_unknown_clones || self.may_be_unanswered(now);
+        if view.has_unknown_clones {
+            self.unknown = Some(now);
+        }
+        let has_unknown_clones = self.may_be_cloned(now);
         let group_folder = view.group_folder();
         let folder = match group_folder.as_ref() {
             None => Folder::Absent,
@@ -300,6 +303,19 @@ mod tests {
         assert!(!is_doubtful(&same, true), "its name lets no second one in");
         assert!(is_doubtful(&other, true) && is_doubtful(&renamed, true), "the name is free in the other folder");
         assert!(!is_doubtful(&other, false) && !is_doubtful(&renamed, false), "none is on its way");
+    }
+
+    #[test]
+    fn a_clone_that_nobody_remembers_may_be_seen_to_end_before_its_vm_is() {
+        let folders = Folders(vec![("f-1", own(), "base-before"), ("f-2", own(), "base")]);
+        let mut in_flight = restarted("f-1");
+        let mut is_doubtful = |second: i64, has_unknown_clones| {
+            let now = Timestamp::from_second(second).unwrap();
+            look_at(&mut in_flight, &folders, has_unknown_clones, now).doubtful.contains(&Slot(0))
+        };
+        assert!(is_doubtful(0, true), "it runs");
+        assert!(is_doubtful(1, false), "it has ended, and its VM may be about to show");
+        assert!(!is_doubtful(4, false), "nothing has come of it");
     }
 
     #[test]
