@@ -62,7 +62,7 @@ impl History<'_> {
             away.filter(|(id, machine, ..)| machine.is_original() && !self.given_up.contains(*id))
         {
             if !is_recorded(machine) {
-                let until = back.filter(|_| self.stale.is_none()).unwrap_or(self.world.now);
+                let until = back.filter(|_| self.stale.is_none() && self.news.is_all_told()).unwrap_or(self.world.now);
                 let lasts = if until < self.world.now - 30 { 0 } else { until - since };
                 assert!(lasts >= LOST_AFTER - 60, "{id:?} is given up after {lasts} s: {machine:?}");
                 gone.push(id.clone());

@@ -13,6 +13,7 @@ use drover_core::{
 use super::{
     chance::Chance,
     edits::{first_desired, lost_after, room},
+    news::News,
     operator::{Mishaps, Operator, Place, Reconciled},
     stored::Stored,
     troubles::{TRIALS, Trial},
@@ -37,6 +38,7 @@ pub(crate) struct History<'a> {
     pub operators: Vec<Operator>,
     /// What a slow mirror shows.
     pub stale: Option<World>,
+    pub news: News,
     /// The ends of tasks that are told later.
     pub late: Vec<(Time, TaskId, Outcome)>,
     /// Until when vCenter is away.
@@ -50,6 +52,8 @@ pub(crate) struct History<'a> {
     pub given_up: BTreeSet<MachineId>,
     pub is_quiet: bool,
     pub told: bool,
+    /// Whether clones may be on their way that nobody remembers.
+    pub looks_again: bool,
     pub counts: &'a mut Counts,
 }
 
@@ -76,6 +80,7 @@ pub(crate) fn play(seed: u64, told: bool, counts: &mut Counts) {
         world: World::default(),
         operators: vec![Operator::start(0)],
         stale: None,
+        news: News::default(),
         late: Vec::new(),
         away_until: None,
         skew: 0,
@@ -85,13 +90,13 @@ pub(crate) fn play(seed: u64, told: bool, counts: &mut Counts) {
         given_up: BTreeSet::new(),
         is_quiet: false,
         told,
+        looks_again: false,
         counts,
     };
     history.world.folders.insert(BASE.to_owned(), ("base".to_owned(), "dc".to_owned()));
     history.world.folders.insert(ELSEWHERE.to_owned(), ("elsewhere".to_owned(), "dc".to_owned()));
     history.tell(format_args!("{:?}", history.trials));
     for _ in 0..40 {
-        history.happen();
         history.step();
     }
     history.come_to_rest();
@@ -128,7 +133,7 @@ impl History<'_> {
         }
         if self.has(Trial::Crashes, 15) {
             let index = usize::try_from(self.chance.below(self.operators.len() as u64)).unwrap();
-            self.operators[index] = Operator::start(self.world.now);
+            self.start(index);
             self.count("crash at rest");
         }
         if self.operators.len() == 1 && self.has(Trial::TwoOperators, 10) {
@@ -170,12 +175,24 @@ impl History<'_> {
         }
     }
 
-    /// Time passes, and each operator plans and acts.
+    /// Something happens, time passes, and each operator plans and acts.
     pub(crate) fn step(&mut self) {
+        let is_late = self.trials.contains(&Trial::LateNews);
+        let before = if is_late { self.world.machines.clone() } else { BTreeMap::new() };
+        self.happen();
         // A mirror is not late for minutes: that is an outage.
-        let longest = if self.stale.is_none() && self.chance.percent(10) { 400 } else { 6 };
+        let is_told = self.stale.is_none() && self.news.is_all_told();
+        let longest = match () {
+            // Where that has to be, a plan has it looked at again in a second.
+            () if self.looks_again => 1,
+            () if is_told && self.chance.percent(10) => 400,
+            () => 6,
+        };
         let limit = self.world.now + 1 + i64::try_from(self.chance.below(longest)).unwrap();
         self.pass(limit);
+        if is_late {
+            self.tell_news(&before);
+        }
         if self.is_away() {
             return;
         }
@@ -191,12 +208,7 @@ impl History<'_> {
             return true;
         }
         self.away_until = None;
-        self.stale = None;
-        let now = timestamp(self.clock());
-        for operator in &mut self.operators {
-            operator.in_flight.vcenter_is_back();
-            operator.in_flight.restart_clocks(now);
-        }
+        self.read_again();
         false
     }
 
@@ -215,6 +227,15 @@ impl History<'_> {
                 () if self.has(Trial::LateNews, 10) => {
                     self.count("end of a task told to nobody");
                     Time::MAX
+                }
+                () if self.has(Trial::LateNews, 20) => {
+                    self.count("end of a task told twice");
+                    self.late.push((
+                        self.world.now + 1 + i64::try_from(self.chance.below(9)).unwrap(),
+                        task,
+                        outcome.clone(),
+                    ));
+                    self.world.now
                 }
                 () => self.world.now,
             };
@@ -236,7 +257,10 @@ impl History<'_> {
     }
 
     pub(crate) fn reconcile(&mut self, index: usize) -> Reconciled {
-        let is_exact = self.stale.is_none() && self.operators.len() == 1 && self.late.is_empty();
+        let shown = self.stale.is_none().then(|| self.news.shown(&self.world)).flatten();
+        let seen = self.stale.as_ref().or(shown.as_ref());
+        let is_seen = seen.is_none();
+        let is_exact = is_seen && self.operators.len() == 1 && self.late.is_empty();
         let known: BTreeSet<_> = self.operators[index].tasks.keys().copied().collect();
         let is_known = self.world.tasks.iter().all(|task| known.contains(&task.id));
         let before = self.world.clone();
@@ -245,7 +269,7 @@ impl History<'_> {
             desired: &self.desired,
             stored: &mut self.stored,
             world: &mut self.world,
-            stale: self.stale.as_ref(),
+            seen,
             room: self.room,
             marked: &self.marked,
             released: &self.released,
@@ -272,14 +296,21 @@ impl History<'_> {
         if is_exact && is_known && knows_all {
             self.check_bounds(&before, &done);
         }
-        if self.stale.is_none() && !done.has_crashed {
+        if is_seen && !done.has_crashed {
             self.check_word(index, &done);
         }
+        self.looks_again = done.observed.unknown_clones;
         if done.has_crashed {
             self.tell(format_args!("it crashes"));
-            self.operators[index] = Operator::start(self.world.now);
+            self.start(index);
         }
         done
+    }
+
+    /// An operator is started in the place of one that has crashed, and reads everything.
+    fn start(&mut self, index: usize) {
+        self.operators[index] = Operator::start(self.world.now);
+        (self.stale, self.news) = (None, News::default());
     }
 
     pub(crate) fn mishaps(&self) -> Mishaps {
@@ -302,7 +333,8 @@ impl History<'_> {
         // What was destroyed while nobody looked is waited for, unless a time is declared.
         (self.desired.paused, self.desired.lost_after) = (false, Some(lost_after()));
         self.stored.note_edit();
-        (self.room, self.stale, self.skew, self.no_template) = (None, None, 0, false);
+        (self.room, self.skew, self.no_template) = (None, 0, false);
+        self.read_again();
         self.reappear();
         let last = self.world.now + 8000;
         loop {

@@ -10,6 +10,7 @@ mod checks;
 mod edits;
 mod history;
 mod mirror;
+mod news;
 mod operator;
 mod stored;
 mod troubles;
@@ -51,6 +52,10 @@ const EVENTS: &[&str] = &[
     "task fails after its effect",
     "template gone or back",
     "mirror late",
+    "update told late",
+    "update lost until everything is read again",
+    "older update told after a newer one",
+    "end of a task told twice",
     "end of a task told late",
     "end of a task told to nobody",
     "crash at rest",

@@ -77,7 +77,7 @@ pub(crate) struct Place<'a> {
     pub stored: &'a mut Stored,
     pub world: &'a mut World,
     /// What the operator's mirror shows, if that is not how it is.
-    pub stale: Option<&'a World>,
+    pub seen: Option<&'a World>,
     pub room: Option<Room>,
     pub marked: &'a BTreeSet<String>,
     pub released: &'a [String],
@@ -107,7 +107,7 @@ impl Operator {
         loop {
             self.in_flight.turn_to(place.stored.generation());
             self.in_flight.record.take_up(&place.stored.group, instant).unwrap();
-            let seen = place.stale.unwrap_or(place.world);
+            let seen = place.seen.unwrap_or(place.world);
             let is_known = |task: &TaskId| self.tasks.contains_key(task);
             let moves = |work: &Work| matches!(work, Work::Clone(_) | Work::Move(..));
             let is_unknown = seen.tasks.iter().any(|task| moves(&task.work) && !is_known(&task.id));
