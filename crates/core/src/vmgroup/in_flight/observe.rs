@@ -47,14 +47,16 @@ impl InFlight {
     /// The group as it is. `before` is how many machines it was said to have.
     pub fn observe(&mut self, view: &View<'_, impl Inventory>, before: u32, now: Timestamp) -> Observed {
         self.is_unseen = false;
+        // What was begun before a restart may have ended before the first look, and its VM not be seen yet.
+        let may_have_ended = self.looked.is_none() && self.record.now().is_some_and(Record::has_pending);
+        if view.has_unknown_clones || may_have_ended {
+            self.unknown = Some(now);
+        }
         let last = self.looked.replace(now).unwrap_or(now);
         if now < last || now.duration_since(last) > BETWEEN_LOOKS.try_into().unwrap_or_default() {
             // The clock was set, and says nothing of how long anything has been missing, or has had to shut down.
             self.restart_clocks(now);
             self.shutdowns.values_mut().for_each(|since| *since = now);
-        }
-        if view.has_unknown_clones {
-            self.unknown = Some(now);
         }
         let has_unknown_clones = self.may_be_cloned(now);
         let group_folder = view.group_folder();
@@ -298,7 +300,10 @@ mod tests {
         let other = Folders(vec![("f-1", own(), "base-before"), ("f-2", own(), "base")]);
         let renamed = Folders(vec![("f-1", "renamed".to_owned(), "base"), ("f-2", own(), "base")]);
         let is_doubtful = |folders: &Folders, has_unknown_clones| {
-            look(&mut restarted("f-1"), folders, has_unknown_clones).doubtful.contains(&Slot(0))
+            let mut in_flight = restarted("f-1");
+            look(&mut in_flight, folders, has_unknown_clones);
+            let later = Timestamp::UNIX_EPOCH + PATIENCE;
+            look_at(&mut in_flight, folders, has_unknown_clones, later).doubtful.contains(&Slot(0))
         };
         assert!(!is_doubtful(&same, true), "its name lets no second one in");
         assert!(is_doubtful(&other, true) && is_doubtful(&renamed, true), "the name is free in the other folder");
@@ -308,23 +313,28 @@ mod tests {
     #[test]
     fn a_clone_that_nobody_remembers_may_be_seen_to_end_before_its_vm_is() {
         let folders = Folders(vec![("f-1", own(), "base-before"), ("f-2", own(), "base")]);
-        let mut in_flight = restarted("f-1");
-        let mut is_doubtful = |second: i64, has_unknown_clones| {
-            let now = Timestamp::from_second(second).unwrap();
-            look_at(&mut in_flight, &folders, has_unknown_clones, now).doubtful.contains(&Slot(0))
-        };
-        assert!(is_doubtful(0, true), "it runs");
-        assert!(is_doubtful(1, false), "it has ended, and its VM may be about to show");
-        assert!(!is_doubtful(4, false), "nothing has come of it");
+        for is_seen_to_run in [true, false] {
+            let mut in_flight = restarted("f-1");
+            let mut is_doubtful = |second: i64, has_unknown_clones| {
+                let now = Timestamp::from_second(second).unwrap();
+                look_at(&mut in_flight, &folders, has_unknown_clones, now).doubtful.contains(&Slot(0))
+            };
+            assert!(is_doubtful(0, is_seen_to_run), "it runs, or has ended before the first look");
+            assert!(is_doubtful(1, false), "its VM may be about to show");
+            assert!(!is_doubtful(4, false), "nothing has come of it");
+        }
     }
 
     #[test]
     fn a_folder_that_vms_were_moved_out_of_stays_while_any_may_be_on_its_way_into_it() {
         let folders = Folders(vec![("f-1", own(), "base-before"), ("f-2", own(), "base")]);
         let going = Desired { deletion: Some(DeletionPolicy::Delete), ..desired(&json!({"replicas": 0})) };
+        // Long enough after one another for what was begun before the first look to be over.
         let next = |in_flight: &mut InFlight, is_unknown| {
-            let observed = Observed { folder: Folder::Absent, ..look(in_flight, &folders, is_unknown) };
-            let plan = plan(&going, &observed, Timestamp::UNIX_EPOCH);
+            look(in_flight, &folders, is_unknown);
+            let later = Timestamp::UNIX_EPOCH + PATIENCE;
+            let observed = Observed { folder: Folder::Absent, ..look_at(in_flight, &folders, is_unknown, later) };
+            let plan = plan(&going, &observed, later);
             assert!(!plan.settled && (plan.wake.is_some() || !plan.actions.is_empty()), "{plan:?}");
             plan.actions
         };
