@@ -11,8 +11,7 @@ use drover_core::{
 use super::{
     history::{History, LOST_AFTER},
     operator::Reconciled,
-    troubles::Trial,
-    world::{BASE, Machine, timestamp},
+    world::{BASE, Kind, Machine, timestamp},
 };
 
 impl History<'_> {
@@ -59,7 +58,7 @@ impl History<'_> {
         let away = everywhere.filter_map(|(id, machine)| Some((id, machine, machine.away?.0, machine.away?.1)));
         let mut gone = Vec::new();
         for (id, machine, since, back) in
-            away.filter(|(id, machine, ..)| machine.is_original() && !self.given_up.contains(*id))
+            away.filter(|(id, machine, ..)| machine.kind == Kind::Own && !self.given_up.contains(*id))
         {
             if !is_recorded(machine) {
                 let until = back.filter(|_| self.stale.is_none() && self.news.is_all_told()).unwrap_or(self.world.now);
@@ -122,29 +121,10 @@ impl History<'_> {
                     || machine.off_at.is_some()
                     || machine.is_hidden
                     || machine.disconnected.is_some()
+                    || machine.inaccessible.is_some()
             })
             || !done.observed.held.is_empty();
         assert!(is_told, "nobody would plan again: {:?} with {:#?}\n{:#?}", self.desired, self.world, done.observed);
-    }
-
-    /// Nothing is done to what is as declared, however long it is looked at.
-    pub(crate) fn check_no_churn(&mut self) {
-        // What may have been on its way before a crash is not, by then.
-        self.world.now += 30;
-        (0..self.operators.len()).for_each(|index| drop(self.reconcile(index)));
-        let version = self.stored.group.metadata.resource_version.clone();
-        for later in [1, 60, 3600] {
-            self.world.now += later;
-            for index in 0..self.operators.len() {
-                let mut done = self.reconcile(index);
-                done.actions.retain(|action| !matches!(action, Action::DestroyLeftFolder(_)));
-                assert!(done.actions.is_empty() && done.plan.settled, "it was at rest, and {:?}", done.plan);
-            }
-        }
-        let is_same = self.operators.len() > 1
-            || self.trials.contains(&Trial::Folders)
-            || version == self.stored.group.metadata.resource_version;
-        assert!(is_same, "the record was written, and nothing had changed");
     }
 
     pub(crate) fn check_end(&self) {
@@ -166,7 +146,11 @@ impl History<'_> {
                 );
             }
             Some(DeletionPolicy::PowerOff) => {
-                let is_off = |machine: &Machine| machine.power == Power::Off || machine.is_hidden;
+                // What can't be proved to be the group's stays as it is, and isn't waited for.
+                let is_unproved = |machine: &Machine| {
+                    machine.is_hidden || machine.inaccessible.is_some() || self.has_twin(&machine.instance)
+                };
+                let is_off = |machine: &Machine| machine.power == Power::Off || is_unproved(machine);
                 assert!(members.iter().all(|(_, machine, _)| is_off(machine)), "{members:?}");
             }
             Some(DeletionPolicy::Retain) => {}

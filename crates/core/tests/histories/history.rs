@@ -5,14 +5,11 @@ use std::{
     fmt::Arguments,
 };
 
-use drover_core::{
-    names::{self, Slot},
-    vmgroup::{DeletionPolicy, Desired, MachineId, Member, Room},
-};
+use drover_core::vmgroup::{Desired, MachineId, Member, Room};
 
 use super::{
     chance::Chance,
-    edits::{first_desired, lost_after, room},
+    edits::first_desired,
     news::News,
     operator::{Mishaps, Operator, Place, Reconciled},
     stored::Stored,
@@ -116,65 +113,6 @@ impl History<'_> {
         self.world.now + self.skew
     }
 
-    /// Things from outside happen, or none.
-    pub(crate) fn happen(&mut self) {
-        if self.chance.percent(25) {
-            self.edit();
-        }
-        self.stale = if self.has(Trial::LateNews, 40) {
-            self.count("mirror late");
-            Some(self.stale.take().unwrap_or_else(|| self.world.clone()))
-        } else {
-            None
-        };
-        if self.has(Trial::Faults, 10) {
-            self.no_template = !self.no_template;
-            self.count("template gone or back");
-        }
-        if self.has(Trial::Crashes, 15) {
-            let index = usize::try_from(self.chance.below(self.operators.len() as u64)).unwrap();
-            self.start(index);
-            self.count("crash at rest");
-        }
-        if self.operators.len() == 1 && self.has(Trial::TwoOperators, 10) {
-            self.operators.push(Operator::start(self.world.now));
-            self.count("second operator");
-        }
-        if self.away_until.is_none() && self.has(Trial::Outages, 10) {
-            self.away_until = Some(self.world.now + 5 + i64::try_from(self.chance.below(120)).unwrap());
-            self.count("outage");
-        }
-        if self.has(Trial::Drift, 30) {
-            self.drift();
-        }
-        if self.has(Trial::Folders, 10) {
-            self.meddle_with_folder();
-        }
-        if self.has(Trial::Disappearance, 25) {
-            self.disappear();
-        }
-        if self.has(Trial::Copies, 15) {
-            self.copy();
-        }
-        if self.has(Trial::Clock, 10) {
-            self.skew = *self.chance.pick(&[0, 3600, -3600, 30]).unwrap();
-            self.was_clock_set = true;
-            self.count("clock set");
-        }
-        if self.has(Trial::Quota, 30) {
-            self.room = room(&mut self.chance);
-            self.count("quota");
-        }
-        if self.has(Trial::Marks, 20) {
-            let slot = Slot(u32::try_from(self.chance.below(6)).unwrap());
-            let name = names::member(&self.desired.name, &self.desired.marker_uid, slot);
-            if !self.marked.remove(&name) {
-                self.marked.insert(name);
-            }
-            self.count("mark");
-        }
-    }
-
     /// Something happens, time passes, and each operator plans and acts.
     pub(crate) fn step(&mut self) {
         let is_late = self.trials.contains(&Trial::LateNews);
@@ -190,6 +128,7 @@ impl History<'_> {
         };
         let limit = self.world.now + 1 + i64::try_from(self.chance.below(longest)).unwrap();
         self.pass(limit);
+        self.tend_twins();
         if is_late {
             self.tell_news(&before);
         }
@@ -308,7 +247,7 @@ impl History<'_> {
     }
 
     /// An operator is started in the place of one that has crashed, and reads everything.
-    fn start(&mut self, index: usize) {
+    pub(crate) fn start(&mut self, index: usize) {
         self.operators[index] = Operator::start(self.world.now);
         (self.stale, self.news) = (None, News::default());
     }
@@ -324,62 +263,6 @@ impl History<'_> {
             crash: 4 * crash,
             no_template: self.no_template,
         }
-    }
-
-    /// Nothing more happens from outside. Everything has to end as declared, and then nothing more is done.
-    pub(crate) fn come_to_rest(&mut self) {
-        self.tell(format_args!("quiet"));
-        self.is_quiet = true;
-        // What was destroyed while nobody looked is waited for, unless a time is declared.
-        (self.desired.paused, self.desired.lost_after) = (false, Some(lost_after()));
-        self.stored.note_edit();
-        (self.room, self.skew, self.no_template) = (None, 0, false);
-        self.read_again();
-        self.reappear();
-        let last = self.world.now + 8000;
-        loop {
-            let mut wake = None;
-            let mut is_at_rest = true;
-            let mut is_abandoned = self.desired.deletion == Some(DeletionPolicy::Delete);
-            self.is_away();
-            self.clear_up();
-            for index in 0..self.operators.len() {
-                let done = self.reconcile(index);
-                is_at_rest &= done.plan.settled;
-                is_abandoned &= done.observed.members.is_empty() && !done.observed.held.is_empty();
-                wake = [wake, done.plan.wake, self.operators[index].in_flight.wake(timestamp(self.clock()))]
-                    .into_iter()
-                    .flatten()
-                    .min();
-                if let Some(incident) = done.incident
-                    && !self.released.contains(&incident)
-                {
-                    self.count("incident released");
-                    self.released.push(incident);
-                    wake = Some(timestamp(self.clock() + 1));
-                }
-                assert!(
-                    self.world.now < last,
-                    "it never comes to rest: {:?} with {:#?}\n{:#?}\n{:#?}",
-                    self.desired,
-                    self.world,
-                    done.plan,
-                    done.observed,
-                );
-            }
-            if is_at_rest && self.world.tasks.is_empty() {
-                break;
-            }
-            if is_abandoned && self.world.now > last - 4000 {
-                // What was destroyed while no operator ran is waited for, until the user says not to.
-                return self.count("abandoned");
-            }
-            let wake = wake.map(|wake| wake.as_second() - timestamp(0).as_second());
-            let limit = wake.unwrap_or(self.world.now + 60).max(self.world.now + 1);
-            self.pass(limit);
-        }
-        self.check_end();
-        self.check_no_churn();
     }
 
     /// Prints what happens, where somebody reads it. Nothing is put into words where nobody does.

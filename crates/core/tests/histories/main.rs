@@ -12,7 +12,9 @@ mod history;
 mod mirror;
 mod news;
 mod operator;
+mod rest;
 mod stored;
+mod strangers;
 mod troubles;
 mod world;
 
@@ -50,7 +52,9 @@ const EVENTS: &[&str] = &[
     "no answer",
     "task fails",
     "task fails after its effect",
-    "template gone or back",
+    "template deleted",
+    "template deleted during a rollout",
+    "template is back",
     "mirror late",
     "update told late",
     "update lost until everything is read again",
@@ -72,14 +76,23 @@ const EVENTS: &[&str] = &[
     "member moved away",
     "member destroyed",
     "member copied",
+    "member copied to a template",
+    "member restored beside itself",
+    "copy of a member in a member's place",
+    "VM of another group in the folder",
+    "VM of another cluster's group",
+    "stranger in the folder",
+    "stranger in a member's place",
     "member hidden",
     "member disconnected",
+    "member inaccessible",
     "member unregistered",
     "all that were out of sight are back",
     "folder renamed",
     "folder moved",
     "folder destroyed",
-    "clock set",
+    "clock set ahead by an hour or more",
+    "clock set back by an hour or more",
     "quota",
     "mark",
     "given up",

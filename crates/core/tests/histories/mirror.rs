@@ -20,7 +20,7 @@ pub(crate) struct Mirror<'a> {
 impl Mirror<'_> {
     fn machines(&self) -> impl Iterator<Item = inventory::Machine<'_>> {
         let seen = self.world.machines.iter().filter(|(_, machine)| !machine.is_hidden);
-        seen.map(|seen| self.world.shown(seen))
+        seen.map(|seen| self.world.shown(seen, self.since))
     }
 }
 
@@ -58,17 +58,19 @@ impl Inventory for Mirror<'_> {
 }
 
 impl World {
-    fn shown<'a>(&self, (id, machine): (&'a MachineId, &'a Machine)) -> inventory::Machine<'a> {
+    /// A machine as it is shown to one who watches since a time. What could never be read since then is not known of it.
+    fn shown<'a>(&self, (id, machine): (&'a MachineId, &'a Machine), since: Time) -> inventory::Machine<'a> {
+        let is_read = machine.inaccessible.is_none_or(|time| time > since);
         let is_up = machine.power == Power::On && machine.ready_at <= self.now;
         let ready = is_up.then(|| timestamp(machine.ready_at));
         inventory::Machine {
             id: &id.0,
             name: &machine.name,
             folder: Some(&machine.folder),
-            marker: machine.marker.as_ref(),
-            instance: Some(&machine.instance),
-            is_template: false,
-            unreachable_since: machine.disconnected.map(timestamp),
+            marker: machine.marker.as_ref().filter(|_| is_read),
+            instance: Some(&*machine.instance).filter(|_| is_read),
+            is_template: machine.is_template,
+            unreachable_since: [machine.disconnected, machine.inaccessible].into_iter().flatten().min().map(timestamp),
             hardware: machine.hardware,
             storage_mib: None,
             hot_add: machine.hot_add,

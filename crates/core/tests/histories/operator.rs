@@ -26,7 +26,7 @@ use super::{
     chance::Chance,
     mirror::Mirror,
     stored::Stored,
-    world::{BASE, Failing, Machine, Outcome, TaskId, Time, Work, World, timestamp},
+    world::{BASE, Failing, Kind, Machine, Outcome, TaskId, Time, Work, World, timestamp},
 };
 
 /// How long after its start an operator's mirror may lack what was begun before.
@@ -326,8 +326,11 @@ impl Operator {
             tools: chance.percent(50),
             off_at: None,
             being_made: false,
+            kind: Kind::Own,
+            is_template: false,
             is_hidden: false,
             disconnected: None,
+            inaccessible: None,
             away: None,
         }
     }
@@ -336,9 +339,14 @@ impl Operator {
     fn check_touched(&self, action: &Action, id: &MachineId, place: &Place<'_>) {
         let Some(machine) = place.world.machines.get(id) else { return };
         let made = machine.marker.as_ref().and_then(|marker| Some((marker.slot, marker.made.as_ref()?.incarnation)));
-        let Some((slot, incarnation)) = made.filter(|_| machine.is_original()) else {
+        let is_own = machine.kind != Kind::Foreign;
+        let Some((slot, incarnation)) = made.filter(|_| is_own) else {
             panic!("{action:?} touches a machine that isn't the group's: {machine:?}");
         };
+        let seen = place.seen.unwrap_or(place.world);
+        let is_shown = |other: &&Machine| other.instance == machine.instance && !other.is_hidden;
+        let twins = seen.machines.values().filter(is_shown).count();
+        assert!(twins < 2, "{action:?} touches one of two that could be the member: {machine:?}");
         let entry = self.in_flight.record.now().and_then(|record| record.get(slot));
         let is_its = entry.is_some_and(|entry| entry.incarnation == incarnation);
         assert!(is_its, "{action:?} touches a machine that was given up: {machine:?}, {entry:?}");

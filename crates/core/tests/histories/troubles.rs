@@ -1,14 +1,15 @@
 //! What happens to a group from outside, its spec left alone.
 
 use drover_core::{
-    names,
+    names::{self, Slot},
     vmgroup::{MachineId, Power, inventory::Marker, record::Stage},
 };
 
 use super::{
-    edits::hardware,
+    edits::{hardware, room},
     history::History,
-    world::{BASE, ELSEWHERE, Machine, Task, Work},
+    operator::Operator,
+    world::{BASE, ELSEWHERE},
 };
 
 /// What may happen in a history. Each has some of them.
@@ -32,6 +33,8 @@ pub(crate) enum Trial {
     Disappearance,
     /// People copy members.
     Copies,
+    /// Others have VMs in the group's folder, some of them where members are to be.
+    Strangers,
     /// The operator's clock is set.
     Clock,
     /// The group may have more now, and less then.
@@ -40,7 +43,7 @@ pub(crate) enum Trial {
     Marks,
 }
 
-pub(crate) const TRIALS: [Trial; 12] = [
+pub(crate) const TRIALS: [Trial; 13] = [
     Trial::Faults,
     Trial::LateNews,
     Trial::Crashes,
@@ -50,12 +53,86 @@ pub(crate) const TRIALS: [Trial; 12] = [
     Trial::Folders,
     Trial::Disappearance,
     Trial::Copies,
+    Trial::Strangers,
     Trial::Clock,
     Trial::Quota,
     Trial::Marks,
 ];
 
 impl History<'_> {
+    /// Things from outside happen, or none.
+    pub(crate) fn happen(&mut self) {
+        if self.chance.percent(25) {
+            self.edit();
+        }
+        self.stale = if self.has(Trial::LateNews, 40) {
+            self.count("mirror late");
+            Some(self.stale.take().unwrap_or_else(|| self.world.clone()))
+        } else {
+            None
+        };
+        if self.has(Trial::Faults, 10) {
+            self.no_template = !self.no_template;
+            let is_outdated = |marker: &Marker| marker.revision != self.desired.revision;
+            let is_mid_roll = self.world.members().any(|(.., marker)| is_outdated(marker)) && !self.desired.paused;
+            match (self.no_template, is_mid_roll) {
+                (true, true) => self.count("template deleted during a rollout"),
+                (true, false) => self.count("template deleted"),
+                _ => self.count("template is back"),
+            }
+        }
+        if self.has(Trial::Crashes, 15) {
+            let index = usize::try_from(self.chance.below(self.operators.len() as u64)).unwrap();
+            self.start(index);
+            self.count("crash at rest");
+        }
+        if self.operators.len() == 1 && self.has(Trial::TwoOperators, 10) {
+            self.operators.push(Operator::start(self.world.now));
+            self.count("second operator");
+        }
+        if self.away_until.is_none() && self.has(Trial::Outages, 10) {
+            self.away_until = Some(self.world.now + 5 + i64::try_from(self.chance.below(120)).unwrap());
+            self.count("outage");
+        }
+        if self.has(Trial::Drift, 30) {
+            self.drift();
+        }
+        if self.has(Trial::Folders, 10) {
+            self.meddle_with_folder();
+        }
+        if self.has(Trial::Disappearance, 25) {
+            self.disappear();
+        }
+        if self.has(Trial::Copies, 15) {
+            self.copy();
+        }
+        if self.has(Trial::Strangers, 10) {
+            self.make_stranger();
+        }
+        if self.has(Trial::Clock, 10) {
+            let before = self.skew;
+            self.skew = *self.chance.pick(&[0, 3600, -3600, 30]).unwrap();
+            self.was_clock_set = true;
+            match self.skew - before {
+                3600.. => self.count("clock set ahead by an hour or more"),
+                ..=-3600 => self.count("clock set back by an hour or more"),
+                _ => {}
+            }
+        }
+        if self.has(Trial::Quota, 30) {
+            self.room = room(&mut self.chance);
+            self.count("quota");
+        }
+        if self.has(Trial::Marks, 20) {
+            let slot = Slot(u32::try_from(self.chance.below(6)).unwrap());
+            let name = names::member(&self.desired.name, &self.desired.marker_uid, slot);
+            if !self.marked.remove(&name) {
+                self.marked.insert(name);
+            }
+            self.count("mark");
+        }
+    }
+
     /// A member that somebody finds in vCenter. One that the record doesn't know yet is not met by anybody in that second.
     pub(crate) fn somebodys_choice(&mut self) -> Option<MachineId> {
         let record = self.stored.record();
@@ -141,7 +218,7 @@ impl History<'_> {
     /// Members go out of sight, or come back.
     pub(crate) fn disappear(&mut self) {
         let now = self.world.now;
-        match self.chance.below(5) {
+        match self.chance.below(6) {
             0 => self.reappear(),
             what => {
                 let Some(id) = self.somebodys_choice() else { return };
@@ -156,6 +233,12 @@ impl History<'_> {
                         // It is shown, and nothing is known of how it is.
                         machine.disconnected.get_or_insert(now);
                         self.count("member disconnected");
+                    }
+                    3 => {
+                        // An operator that is started by then doesn't know whose it is.
+                        machine.leave(now);
+                        machine.inaccessible.get_or_insert(now);
+                        self.count("member inaccessible");
                     }
                     _ if self.world.tasks.is_empty() => {
                         machine.leave(now);
@@ -173,49 +256,21 @@ impl History<'_> {
     /// All that was out of sight is back.
     pub(crate) fn reappear(&mut self) {
         let now = self.world.now;
-        for machine in self.world.machines.values_mut() {
-            machine.come_back(now);
-            (machine.is_hidden, machine.disconnected) = (false, None);
-        }
+        self.world.machines.values_mut().for_each(|machine| machine.reappear(now));
         let back = std::mem::take(&mut self.world.unregistered);
         for (id, mut machine) in back {
             let is_free = |name: &str| {
                 !self.world.machines.values().any(|other| other.folder == machine.folder && other.name == name)
             };
-            let goes = |task: &Task| matches!(&task.work, Work::DestroyFolder(folder) if folder.0 == machine.folder);
-            let is_there = self.world.folders.contains_key(&machine.folder) && !self.world.tasks.iter().any(goes);
+            let goes = self.world.destroys_folder(&machine.folder);
+            let is_there = self.world.folders.contains_key(&machine.folder) && !goes;
             if !is_there || !is_free(&machine.name) {
                 (machine.folder, machine.name) = (ELSEWHERE.to_owned(), format!("back-{}", id.0));
             }
-            machine.come_back(now);
-            (machine.is_hidden, machine.disconnected) = (false, None);
+            machine.reappear(now);
             machine.power = Power::Off;
             self.world.machines.insert(id, machine);
         }
         self.count("all that were out of sight are back");
-    }
-
-    /// Somebody copies a member, marker and all.
-    pub(crate) fn copy(&mut self) {
-        let Some(id) = self.somebodys_choice() else { return };
-        let Some(machine) = self.world.machines.get(&id) else { return };
-        let copy = Machine {
-            instance: format!("copy-{}-{}", id.0, self.world.now),
-            name: format!("copy-{}-{}", id.0, self.world.now),
-            is_hidden: false,
-            disconnected: None,
-            ..machine.clone()
-        };
-        self.world.add(copy);
-        self.count("member copied");
-    }
-
-    /// A person moves machines away that were given up, and stand where others are to be.
-    pub(crate) fn clear_up(&mut self) {
-        let given_up = self.given_up.clone();
-        for (id, machine) in self.world.machines.iter_mut().filter(|(id, _)| given_up.contains(id)) {
-            ELSEWHERE.clone_into(&mut machine.folder);
-            machine.name = format!("given-up-{}", id.0);
-        }
     }
 }

@@ -20,6 +20,17 @@ pub(crate) fn timestamp(time: Time) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + time).unwrap()
 }
 
+/// Whose a machine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The group's.
+    Own,
+    /// A backup of one of the group's, restored beside it. Nothing tells one from the other.
+    Twin,
+    /// A copy of one of the group's, or another's.
+    Foreign,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own, not a state in disguise")]
 pub(crate) struct Machine {
@@ -40,23 +51,27 @@ pub(crate) struct Machine {
     pub off_at: Option<Time>,
     /// Whether its clone has not ended yet. Nothing else can be done to it until then.
     pub being_made: bool,
+    pub kind: Kind,
+    pub is_template: bool,
     /// Whether Drover's user may see it.
     pub is_hidden: bool,
     /// Since when its host has not answered for it.
     pub disconnected: Option<Time>,
+    /// Since when vCenter has not been able to read its configuration.
+    pub inaccessible: Option<Time>,
     /// Since when it has been out of sight, or was the last time, and until when.
     pub away: Option<(Time, Option<Time>)>,
 }
 
 impl Machine {
-    /// Whether it is the very machine that its marker was written for.
-    pub(crate) fn is_original(&self) -> bool {
-        let made = self.marker.as_ref().and_then(|marker| marker.made.as_ref());
-        made.is_some_and(|made| made.instance == self.instance)
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        self.marker.as_ref().filter(|_| self.kind == Kind::Own).map(|marker| marker.slot)
     }
 
-    pub(crate) fn slot(&self) -> Option<Slot> {
-        self.marker.as_ref().filter(|_| self.is_original()).map(|marker| marker.slot)
+    /// It is in sight again, and can be reached.
+    pub(crate) fn reappear(&mut self, now: Time) {
+        self.come_back(now);
+        (self.is_hidden, self.disconnected, self.inaccessible) = (false, None, None);
     }
 
     /// It goes out of sight.
@@ -127,16 +142,23 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn submit(&mut self, work: Work, takes: Time, fails: Option<Failing>) -> TaskId {
         // A clone has its name from when it begins.
-        let is_reserved = |machine: &Machine| {
-            let is_same = |other: &Machine| other.folder == machine.folder && other.name == machine.name;
-            self.clones().any(|(_, other)| is_same(other)) || self.machines.values().any(is_same)
-        };
-        let is_taken = matches!(&work, Work::Clone(machine) if is_reserved(machine));
+        let is_taken = matches!(&work, Work::Clone(machine) if self.is_reserved(&machine.folder, &machine.name));
         let fails = if is_taken { Some(Failing::NameTaken) } else { fails };
         self.next += 1;
         let id = self.next;
         self.tasks.push(Task { id, due: self.now + takes, work, fails });
         id
+    }
+
+    /// Whether a machine has a name in a folder, or a clone is about to.
+    pub(crate) fn is_reserved(&self, folder: &str, name: &str) -> bool {
+        let is_it = |other: &Machine| other.folder == folder && other.name == name;
+        self.clones().any(|(_, other)| is_it(other)) || self.machines.values().any(is_it)
+    }
+
+    /// Whether a folder is about to be destroyed.
+    pub(crate) fn destroys_folder(&self, folder: &str) -> bool {
+        self.tasks.iter().any(|task| matches!(&task.work, Work::DestroyFolder(id) if id.0 == folder))
     }
 
     /// Shows the machine of a clone that is on its way, as vCenter does long before the clone has ended.
@@ -297,7 +319,7 @@ impl World {
 
     fn change(&mut self, id: &MachineId, change: impl FnOnce(&mut Machine) -> bool) -> Outcome {
         let machine = self.machines.get_mut(id).ok_or("ManagedObjectNotFound")?;
-        if machine.disconnected.is_some() {
+        if machine.disconnected.is_some() || machine.inaccessible.is_some() {
             return Err("HostCommunication");
         }
         if machine.being_made {
@@ -308,7 +330,7 @@ impl World {
 
     /// The machines that are the group's: no copies of them.
     pub(crate) fn members(&self) -> impl Iterator<Item = (&MachineId, &Machine, &Marker)> {
-        let own = self.machines.iter().filter(|(_, machine)| machine.is_original());
+        let own = self.machines.iter().filter(|(_, machine)| machine.kind == Kind::Own);
         own.filter_map(|(id, machine)| Some((id, machine, machine.marker.as_ref()?)))
     }
 
