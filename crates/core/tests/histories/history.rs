@@ -228,6 +228,7 @@ impl History<'_> {
         self.note_given_up(index);
         self.check_policy(&done);
         self.check_room(&done);
+        self.check_plan(&done);
         // What a guest was asked before a crash, nobody knows.
         let is_asked =
             |member: &Member| before.machines.get(&member.id).is_some_and(|machine| machine.off_at.is_some());

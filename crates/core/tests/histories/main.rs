@@ -12,6 +12,7 @@ mod history;
 mod mirror;
 mod news;
 mod operator;
+mod plans;
 mod rest;
 mod stored;
 mod strangers;
