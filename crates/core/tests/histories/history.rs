@@ -9,6 +9,7 @@ use drover_core::vmgroup::{Desired, MachineId, Member, Room};
 
 use super::{
     chance::Chance,
+    churn::Rest,
     edits::first_desired,
     news::News,
     operator::{Mishaps, Operator, Place, Reconciled},
@@ -48,6 +49,10 @@ pub(crate) struct History<'a> {
     /// The machines that were given up for lost, before another took their place.
     pub given_up: BTreeSet<MachineId>,
     pub is_quiet: bool,
+    /// How much was done since something happened.
+    pub effort: usize,
+    /// How it was when it was last as declared.
+    pub rest: Option<Rest>,
     pub told: bool,
     /// Whether clones may be on their way that nobody remembers.
     pub looks_again: bool,
@@ -86,6 +91,8 @@ pub(crate) fn play(seed: u64, told: bool, counts: &mut Counts) {
         released: Vec::new(),
         given_up: BTreeSet::new(),
         is_quiet: false,
+        effort: 0,
+        rest: None,
         told,
         looks_again: false,
         counts,
@@ -106,6 +113,7 @@ impl History<'_> {
 
     pub(crate) fn count(&mut self, what: &'static str) {
         *self.counts.entry(what).or_default() += 1;
+        self.effort = 0;
         self.tell(format_args!("{what}"));
     }
 
@@ -215,6 +223,7 @@ impl History<'_> {
             skew: self.skew,
             mishaps,
             chance: &mut self.chance,
+            met: 0,
             counts: self.counts,
         };
         let done = self.operators[index].reconcile(&mut place);
@@ -238,6 +247,15 @@ impl History<'_> {
         }
         if is_seen && !done.has_crashed {
             self.check_word(index, &done);
+        }
+        self.check_effort(&done);
+        if is_known && self.operators.len() == 1 {
+            self.check_number(&before, &done);
+        }
+        if is_seen && self.operators.len() == 1 {
+            self.check_rest(before, &done);
+        } else {
+            self.rest = None;
         }
         self.looks_again = done.observed.unknown_clones;
         if done.has_crashed {

@@ -7,6 +7,7 @@
 mod bounds;
 mod chance;
 mod checks;
+mod churn;
 mod edits;
 mod history;
 mod mirror;
@@ -65,6 +66,7 @@ const EVENTS: &[&str] = &[
     "end of a task told to nobody",
     "crash at rest",
     "crash before an operation",
+    "crash between two operations",
     "crash after an operation",
     "crash before a record's write",
     "crash after a record's write",
@@ -99,6 +101,7 @@ const EVENTS: &[&str] = &[
     "given up",
     "given up and replaced",
     "incident released",
+    "looked at again, and nothing to do",
 ];
 
 fn number(variable: &str) -> Option<u64> {

@@ -69,6 +69,8 @@ pub(crate) struct Reconciled {
     /// Why everything that makes or destroys is stopped, if it is.
     pub incident: Option<String>,
     pub has_crashed: bool,
+    /// How often something went wrong on the way.
+    pub mishaps: u64,
 }
 
 /// Where a reconcile happens.
@@ -85,6 +87,8 @@ pub(crate) struct Place<'a> {
     pub skew: Time,
     pub mishaps: Mishaps,
     pub chance: &'a mut Chance,
+    /// How many mishaps have happened.
+    pub met: u64,
     /// How often each kind of mishap has happened.
     pub counts: &'a mut BTreeMap<&'static str, u64>,
 }
@@ -102,6 +106,11 @@ impl Operator {
 
     /// Looks, plans, writes down what is about to be done, and does it.
     pub(crate) fn reconcile(&mut self, place: &mut Place<'_>) -> Reconciled {
+        let done = self.reconcile_once(place);
+        Reconciled { mishaps: place.met, ..done }
+    }
+
+    fn reconcile_once(&mut self, place: &mut Place<'_>) -> Reconciled {
         let clock = place.world.now + place.skew;
         let (now, instant) = (timestamp(clock), self.begin + Duration::from_secs(place.world.now.unsigned_abs()));
         loop {
@@ -139,7 +148,7 @@ impl Operator {
             if plan.settled {
                 self.in_flight.forgive(place.desired);
             }
-            let mut done = Reconciled { plan, observed, actions: Vec::new(), incident, has_crashed: false };
+            let mut done = Reconciled { plan, observed, actions: Vec::new(), incident, has_crashed: false, mishaps: 0 };
             if !self.in_flight.record.announce(&done.plan.actions, &done.observed.members) {
                 if self.write(place, instant) {
                     continue;
@@ -148,7 +157,9 @@ impl Operator {
                 return done;
             }
             for action in done.plan.actions.clone() {
-                if place.happens("crash before an operation", place.mishaps.crash) {
+                let when =
+                    if done.actions.is_empty() { "crash before an operation" } else { "crash between two operations" };
+                if place.happens(when, place.mishaps.crash) {
                     done.has_crashed = true;
                     return done;
                 }
@@ -377,6 +388,7 @@ impl Place<'_> {
         let happens = percent > 0 && self.chance.percent(percent);
         if happens {
             *self.counts.entry(what).or_default() += 1;
+            self.met += 1;
         }
         happens
     }
