@@ -59,6 +59,10 @@ impl InFlight {
             self.shutdowns.values_mut().for_each(|since| *since = now);
         }
         let has_unknown_clones = self.may_be_cloned(now);
+        if !has_unknown_clones {
+            // A clock that was set back must not have it waited for a second time.
+            (self.unanswered, self.unknown) = (None, None);
+        }
         let group_folder = view.group_folder();
         let folder = match group_folder.as_ref() {
             None => Folder::Absent,
@@ -322,6 +326,7 @@ mod tests {
             assert!(is_doubtful(0, is_seen_to_run), "it runs, or has ended before the first look");
             assert!(is_doubtful(1, false), "its VM may be about to show");
             assert!(!is_doubtful(4, false), "nothing has come of it");
+            assert!(!is_doubtful(1, false), "nor will it, wherever the clock is set");
         }
     }
 
