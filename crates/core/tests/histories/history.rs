@@ -249,7 +249,7 @@ impl History<'_> {
             self.check_word(index, &done);
         }
         self.check_effort(&done);
-        if is_known && self.operators.len() == 1 {
+        if is_known && self.operators.len() == 1 && !done.observed.unknown_clones {
             self.check_number(&before, &done);
         }
         if is_seen && self.operators.len() == 1 {

@@ -113,7 +113,8 @@ impl Operator {
     fn reconcile_once(&mut self, place: &mut Place<'_>) -> Reconciled {
         let clock = place.world.now + place.skew;
         let (now, instant) = (timestamp(clock), self.begin + Duration::from_secs(place.world.now.unsigned_abs()));
-        loop {
+        // What is to be begun is written down once, and what is begun may be something else by then, but not for ever.
+        for _ in 0..10 {
             self.in_flight.turn_to(place.stored.generation());
             self.in_flight.record.take_up(&place.stored.group, instant).unwrap();
             let seen = place.seen.unwrap_or(place.world);
@@ -178,6 +179,7 @@ impl Operator {
             done.has_crashed = !self.write(place, instant);
             return done;
         }
+        panic!("it writes down what it is about to do, again and again: {:?}", place.stored.record());
     }
 
     /// Writes the record down, unless it crashes before or after that.
