@@ -1,10 +1,10 @@
-//! The bounds of a plan: how many there may be, how few may be available, and who goes.
+//! The bounds of what is done to the world: how many there may be, how few may be available, and how much room there is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use drover_core::{
     Action, Subject,
-    vmgroup::{Desired, MachineId, Member, Power, Strategy},
+    vmgroup::{MachineId, Member, Power},
 };
 
 use super::{
@@ -14,12 +14,12 @@ use super::{
 };
 
 impl History<'_> {
-    /// Bounds that hold wherever all is known: the ceiling, the floor of availability, who goes, and why.
+    /// Bounds that hold in the world wherever all of it is known: the ceiling, and the floor of availability.
     pub(crate) fn check_bounds(&mut self, before: &World, done: &Reconciled) {
         if self.desired.deletion.is_some() {
             return;
         }
-        let members: BTreeMap<_, _> = done.observed.members.iter().map(|member| (&member.id, member)).collect();
+        let members: BTreeSet<_> = done.observed.members.iter().map(|member| &member.id).collect();
         let mut slots: BTreeSet<_> = done.observed.members.iter().map(|member| member.slot).collect();
         slots.extend(before.clones().filter_map(|(_, machine)| machine.slot()));
         let mut going: BTreeSet<_> = before.going_down().into_iter().cloned().collect();
@@ -35,9 +35,10 @@ impl History<'_> {
                 Action::PowerOff(_) | Action::ShutdownGuest(_) | Action::Suspend(_) | Action::Destroy(_)
             );
             let Subject::Machine(id) = action.subject() else { continue };
-            let Some(member) = members.get(&id).filter(|_| takes_down) else { continue };
+            if !takes_down || !members.contains(&id) {
+                continue;
+            }
             let was = self.available(before, &done.observed.members, &going);
-            self.check_reason(action, member, done, &going);
             going.insert(id);
             let is = self.available(before, &done.observed.members, &going);
             let floor = self.desired.replicas.saturating_sub(self.desired.update.max_unavailable) as usize;
@@ -47,52 +48,6 @@ impl History<'_> {
             let is_bound = self.desired.power == Power::On && is < was && is_clear;
             assert!(!is_bound || is >= floor, "{action:?} leaves {is} available where {floor} are the fewest");
         }
-    }
-
-    /// Who goes, goes for a reason: there are too many, or it is to be replaced; and then in the order that is declared.
-    pub(crate) fn check_reason(
-        &self,
-        action: &Action,
-        member: &Member,
-        done: &Reconciled,
-        going: &BTreeSet<MachineId>,
-    ) {
-        let Desired { update, hardware, revision, replicas, power, .. } = &self.desired;
-        let is_current = |member: &Member| member.revision == *revision && member.hardware == *hardware;
-        let is_kept = match update.strategy {
-            Strategy::OnDelete => true,
-            // It is changed in place, where it may be down for that.
-            Strategy::InPlaceFirst => {
-                member.revision == *revision && (update.max_unavailable > 0 || is_current(member))
-            }
-            Strategy::Replace => is_current(member),
-        };
-        if !is_kept {
-            return;
-        }
-        let slots: BTreeSet<_> =
-            done.observed.members.iter().map(|member| member.slot).chain(done.observed.cloning.clone()).collect();
-        let is_surplus = slots.len() > *replicas as usize;
-        if matches!(action, Action::Destroy(_)) {
-            assert!(is_surplus, "{member:?} is destroyed for nothing: {:?}", self.desired);
-        }
-        let is_well = |member: &Member| {
-            is_current(member) && member.power == *power && member.unreachable_since.is_none() && !member.busy
-        };
-        let now = timestamp(self.clock());
-        let is_available = member.ready_since.is_some_and(|since| since + update.min_ready <= now);
-        let is_ready = is_available && member.shutdown_since.is_none();
-        if *power != Power::On || !is_well(member) || member.marked || !is_ready {
-            return;
-        }
-        // It goes because there are too many, and others would have to go before it.
-        let goes_first = |other: &&Member| {
-            let is_idle = other.not_before.is_none() && other.shutdown_since.is_none();
-            let is_left = is_well(other) && !going.contains(&other.id) && is_idle;
-            is_left && other.id != member.id && other.marked
-        };
-        let other = done.observed.members.iter().find(goes_first);
-        assert!(other.is_none(), "{action:?} before {other:?}, which is marked to go first");
     }
 
     /// The machines that are available and not being taken down.

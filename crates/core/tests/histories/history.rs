@@ -67,9 +67,9 @@ pub(crate) fn play(seed: u64, told: bool, counts: &mut Counts) {
     if share == 100 {
         *counts.entry("all kinds of trouble in one history").or_default() += 1;
     }
-    if trials.contains(&Trial::TwoOperators) {
+    if trials.is_superset(&BTreeSet::from([Trial::TwoOperators, Trial::LateNews])) {
         // Leases keep two from working at once. Where they do all the same, each sees what is so.
-        trials.remove(&Trial::LateNews);
+        trials.remove(chance.pick(&[Trial::TwoOperators, Trial::LateNews]).unwrap());
     }
     let desired = first_desired(&mut chance);
     let mut history = History {
@@ -223,10 +223,14 @@ impl History<'_> {
             skew: self.skew,
             mishaps,
             chance: &mut self.chance,
+            is_cut_off: false,
             met: 0,
             counts: self.counts,
         };
         let done = self.operators[index].reconcile(&mut place);
+        if place.is_cut_off {
+            self.begin_outage();
+        }
         for action in &done.actions {
             self.tell(format_args!("operator {index}: {action:?}"));
         }
@@ -274,12 +278,16 @@ impl History<'_> {
     pub(crate) fn mishaps(&self) -> Mishaps {
         let faults = u64::from(self.trials.contains(&Trial::Faults) && !self.is_quiet);
         let crash = u64::from(self.trials.contains(&Trial::Crashes) && !self.is_quiet);
+        let outage = u64::from(self.trials.contains(&Trial::Outages) && !self.is_quiet);
+        let queued = u64::from(self.trials.contains(&Trial::Queue) && !self.is_quiet);
         Mishaps {
             refused: 8 * faults,
             unanswered: 5 * faults,
             failed: 8 * faults,
             failed_after_effect: 5 * faults,
             crash: 4 * crash,
+            queued: 15 * queued,
+            outage: 4 * outage,
             no_template: self.no_template,
         }
     }

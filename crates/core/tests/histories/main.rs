@@ -18,6 +18,7 @@ mod rest;
 mod stored;
 mod strangers;
 mod troubles;
+mod wire;
 mod world;
 
 use std::{
@@ -72,6 +73,8 @@ const EVENTS: &[&str] = &[
     "crash after a record's write",
     "second operator",
     "outage",
+    "outage during a plan",
+    "operation left in the queue",
     "member powered off",
     "member suspended",
     "member's hardware changed",

@@ -25,6 +25,8 @@ pub(crate) enum Trial {
     TwoOperators,
     /// vCenter is away for a while.
     Outages,
+    /// Operations of other groups come first.
+    Queue,
     /// People change, rename, move, power and destroy members.
     Drift,
     /// People rename, move and destroy the group's folder.
@@ -43,12 +45,13 @@ pub(crate) enum Trial {
     Marks,
 }
 
-pub(crate) const TRIALS: [Trial; 13] = [
+pub(crate) const TRIALS: [Trial; 14] = [
     Trial::Faults,
     Trial::LateNews,
     Trial::Crashes,
     Trial::TwoOperators,
     Trial::Outages,
+    Trial::Queue,
     Trial::Drift,
     Trial::Folders,
     Trial::Disappearance,
@@ -91,7 +94,7 @@ impl History<'_> {
             self.count("second operator");
         }
         if self.away_until.is_none() && self.has(Trial::Outages, 10) {
-            self.away_until = Some(self.world.now + 5 + i64::try_from(self.chance.below(120)).unwrap());
+            self.begin_outage();
             self.count("outage");
         }
         if self.has(Trial::Drift, 30) {
@@ -131,6 +134,10 @@ impl History<'_> {
             }
             self.count("mark");
         }
+    }
+
+    pub(crate) fn begin_outage(&mut self) {
+        self.away_until = Some(self.world.now + 5 + i64::try_from(self.chance.below(120)).unwrap());
     }
 
     /// A member that somebody finds in vCenter. One that the record doesn't know yet is not met by anybody in that second.
