@@ -10,8 +10,9 @@ use drover_core::{
 
 use super::{
     history::{History, LOST_AFTER},
+    machine::{Kind, Machine},
     operator::Reconciled,
-    world::{BASE, Kind, Machine, timestamp},
+    world::{BASE, timestamp},
 };
 
 impl History<'_> {

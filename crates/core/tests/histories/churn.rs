@@ -9,8 +9,9 @@ use drover_core::{
 
 use super::{
     history::{History, LOST_AFTER},
+    machine::Machine,
     operator::Reconciled,
-    world::{Machine, Time, World},
+    world::{Time, World},
 };
 
 /// The most that an operator does for one thing that happens: a VM is named, moved, asked to shut down, powered off, destroyed, cloned,

@@ -10,6 +10,7 @@ mod checks;
 mod churn;
 mod edits;
 mod history;
+mod machine;
 mod mirror;
 mod news;
 mod operator;

@@ -7,7 +7,10 @@ use drover_core::vmgroup::{
     inventory::{self, Inventory, Since},
 };
 
-use super::world::{Machine, Time, World, timestamp};
+use super::{
+    machine::Machine,
+    world::{Time, World, timestamp},
+};
 
 /// What an operator sees of a vCenter, and what it has seen tasks destroy.
 pub(crate) struct Mirror<'a> {

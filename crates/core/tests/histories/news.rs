@@ -10,8 +10,9 @@ use drover_core::vmgroup::{Hardware, MachineId};
 
 use super::{
     history::History,
+    machine::Machine,
     troubles::Trial,
-    world::{Machine, Time, World, timestamp},
+    world::{Time, World, timestamp},
 };
 
 /// What the mirror shows of some VMs otherwise than they are.

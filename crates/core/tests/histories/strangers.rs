@@ -8,8 +8,9 @@ use drover_core::{
 use super::{
     edits::hardware,
     history::History,
+    machine::{Kind, Machine},
     operator::CLUSTER,
-    world::{BASE, ELSEWHERE, Kind, Machine},
+    world::{BASE, ELSEWHERE},
 };
 
 impl History<'_> {

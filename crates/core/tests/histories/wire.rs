@@ -17,9 +17,10 @@ use drover_core::{
 
 use super::{
     chance::Chance,
+    machine::{Kind, Machine},
     mirror::Mirror,
     operator::{CLUSTER, Operator, Place},
-    world::{Failing, Kind, Machine, Time, Work},
+    world::{Failing, Time, Work},
 };
 
 impl Operator {
