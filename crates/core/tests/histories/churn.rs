@@ -59,7 +59,9 @@ impl History<'_> {
         if is_same && is_still {
             *self.counts.entry("looked at again, and nothing to do").or_default() += 1;
         }
-        self.rest = done.plan.settled.then(|| Rest {
+        // One whose deletion is over is looked at no more.
+        let is_at_rest = done.plan.settled && self.desired.deletion.is_none();
+        self.rest = is_at_rest.then(|| Rest {
             machines: before.machines,
             folders: before.folders,
             desired: self.desired.clone(),
