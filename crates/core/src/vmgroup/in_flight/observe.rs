@@ -93,7 +93,13 @@ impl InFlight {
         let unknown_clones = has_unknown_clones && !pending.is_empty();
         // In the group's own folder, their names let no second one in. In one that was before, they do.
         let may_be_elsewhere = self.record.now().is_some_and(|record| !record.left_folders().is_empty());
-        let doubtful = if unknown_clones && may_be_elsewhere { pending } else { BTreeSet::new() };
+        // One that was given up and is there again takes its place back, unless the one that was to follow it is on its way after all.
+        let may_be_back = |slot: &Slot| {
+            let was_lost = self.record.now().is_some_and(|record| record.lost(*slot).is_some());
+            was_lost && !found.returned.is_empty()
+        };
+        let is_doubtful = |slot: &Slot| unknown_clones && (may_be_elsewhere || may_be_back(slot));
+        let doubtful = pending.into_iter().filter(is_doubtful).collect();
         // What is on its way in or out of the folder has to be over before anything is decided by what is in it.
         let moves =
             |action: &Action| matches!(action, Action::Destroy(_) | Action::Clone(_) | Action::MoveIntoFolder(_));
@@ -224,14 +230,49 @@ mod tests {
     use crate::{
         plan,
         vmgroup::{
-            DeletionPolicy, Desired,
+            DeletionPolicy, Desired, HotAdd,
             desired::tests::desired,
-            inventory::{self, Machine},
+            identity::Made,
+            inventory::{self, Machine, Marker, Since},
+            record::Incarnation,
         },
     };
 
     /// Folders by id, name and parent.
     struct Folders(Vec<(&'static str, String, &'static str)>);
+
+    /// Some folders, with one machine that is in none of them.
+    struct WithMachine<'a>(&'a Folders, Machine<'a>);
+
+    impl Inventory for WithMachine<'_> {
+        fn machine(&self, id: &MachineId) -> Option<Machine<'_>> {
+            Some(self.1).filter(|machine| machine.id == id.0)
+        }
+
+        fn machines_marked(&self, _: &str) -> impl Iterator<Item = Machine<'_>> {
+            std::iter::once(self.1)
+        }
+
+        fn machines_in(&self, folder: &FolderId) -> impl Iterator<Item = Machine<'_>> {
+            self.0.machines_in(folder)
+        }
+
+        fn folder(&self, id: &FolderId) -> Option<inventory::Folder<'_>> {
+            self.0.folder(id)
+        }
+
+        fn folders_in(&self, folder: &FolderId) -> impl Iterator<Item = inventory::Folder<'_>> {
+            self.0.folders_in(folder)
+        }
+
+        fn is_proved_gone(&self, _: &MachineId) -> bool {
+            false
+        }
+
+        fn path_of(&self, id: &MachineId) -> String {
+            id.0.clone()
+        }
+    }
 
     impl Inventory for Folders {
         fn machine(&self, _: &MachineId) -> Option<Machine<'_>> {
@@ -269,7 +310,12 @@ mod tests {
         look_at(in_flight, inventory, has_unknown_clones, Timestamp::UNIX_EPOCH)
     }
 
-    fn look_at(in_flight: &mut InFlight, inventory: &Folders, has_unknown_clones: bool, now: Timestamp) -> Observed {
+    fn look_at(
+        in_flight: &mut InFlight,
+        inventory: &impl Inventory,
+        has_unknown_clones: bool,
+        now: Timestamp,
+    ) -> Observed {
         let view = View {
             desired: &desired(&json!({})),
             readiness: Readiness::default(),
@@ -349,6 +395,50 @@ mod tests {
         assert_eq!(next(&mut restarted("f-1"), true), [], "so may what nobody remembers");
         in_flight.lost(&Action::MoveIntoFolder(MachineId("vm-1".to_owned())), Timestamp::UNIX_EPOCH);
         assert_eq!(next(&mut in_flight, false), [Action::DestroyLeftFolder(FolderId("f-1".to_owned()))]);
+    }
+
+    #[test]
+    fn one_that_was_given_up_and_is_back_takes_its_place_again_and_nothing_is_cloned_there_meanwhile() {
+        let group = desired(&json!({}));
+        let instance = names::instance(&group.marker_uid, Slot(0), Incarnation(1));
+        let marker = Marker {
+            group: group.marker_uid.clone(),
+            owner: (group.namespace.clone(), group.name.clone()),
+            slot: Slot(0),
+            revision: group.revision,
+            cluster: "here".to_owned(),
+            made: Some(Made { instance: instance.clone(), incarnation: Incarnation(1) }),
+            storage_mib: None,
+        };
+        let machine = Machine {
+            id: "vm-1",
+            name: "elsewhere",
+            folder: None,
+            marker: Some(&marker),
+            instance: Some(&instance),
+            is_template: false,
+            unreachable_since: None,
+            hardware: group.hardware,
+            storage_mib: None,
+            hot_add: HotAdd::default(),
+            power: Power::On,
+            tools_running: false,
+            since: Since::default(),
+            created: Timestamp::UNIX_EPOCH,
+        };
+        let folders = Folders(vec![("f-1", own(), "base")]);
+        let inventory = WithMachine(&folders, machine);
+        let mut record = Record::default();
+        record.use_folder(&FolderId("f-1".to_owned()));
+        record.reserve([Slot(0)]);
+        record.see(Slot(0));
+        record.reserve([Slot(0)]);
+        let mut in_flight = InFlight::default();
+        in_flight.record.roll.set_record(record);
+        let restarted = look_at(&mut in_flight, &inventory, false, Timestamp::UNIX_EPOCH);
+        assert!(restarted.members.is_empty() && restarted.doubtful.contains(&Slot(0)), "{restarted:?}");
+        let later = look_at(&mut in_flight, &inventory, false, Timestamp::UNIX_EPOCH + PATIENCE);
+        assert!(later.members.len() == 1 && later.doubtful.is_empty(), "{later:?}");
     }
 
     #[test]
