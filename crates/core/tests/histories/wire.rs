@@ -171,7 +171,8 @@ impl Operator {
             panic!("{action:?} touches a machine that isn't the group's: {machine:?}");
         };
         let seen = place.seen.unwrap_or(place.world);
-        let is_shown = |other: &&Machine| other.instance == machine.instance && !other.is_hidden;
+        let is_read = |other: &Machine| other.inaccessible.is_none_or(|since| since > self.since);
+        let is_shown = |other: &&Machine| other.instance == machine.instance && !other.is_hidden && is_read(other);
         let twins = seen.machines.values().filter(is_shown).count();
         assert!(twins < 2, "{action:?} touches one of two that could be the member: {machine:?}");
         let entry = self.in_flight.record.now().and_then(|record| record.get(slot));
