@@ -59,6 +59,7 @@ const EVENTS: &[&str] = &[
     "template deleted",
     "template deleted during a rollout",
     "template is back",
+    "clone without its template",
     "mirror late",
     "update told late",
     "update lost until everything is read again",

@@ -188,7 +188,7 @@ enum Asked {
 }
 
 fn refused(action: &Action, place: &mut Place<'_>) -> Option<&'static str> {
-    if place.mishaps.no_template && action.cloned_slot().is_some() {
+    if place.mishaps.no_template && action.cloned_slot().is_some() && place.happens("clone without its template", 100) {
         return Some("ManagedObjectNotFound");
     }
     let faults =
