@@ -113,6 +113,15 @@ impl History<'_> {
     pub(crate) fn clear_up(&mut self) {
         let names: Vec<_> = (0..12).map(|slot| self.name_of(Slot(slot))).collect();
         self.world.machines.retain(|_, machine| machine.kind != Kind::Twin);
+        // One that has taken its place again is a member.
+        let record = self.stored.record();
+        let is_member = |machine: &Machine| {
+            let marker = machine.marker.as_ref();
+            let made = marker.and_then(|marker| Some((marker.slot, marker.made.as_ref()?.incarnation)));
+            let entry = made.and_then(|(slot, _)| record.as_ref()?.get(slot));
+            entry.is_some_and(|entry| made.is_some_and(|(_, incarnation)| incarnation == entry.incarnation))
+        };
+        self.given_up.retain(|id| !self.world.machines.get(id).is_some_and(is_member));
         let given_up = self.given_up.clone();
         let is_in_the_way = |id: &MachineId, machine: &Machine| {
             given_up.contains(id) || machine.kind == Kind::Foreign && names.contains(&machine.name)
