@@ -78,6 +78,12 @@ impl Record {
         self.slots.values().filter(|entry| entry.stage != Stage::Pending).count()
     }
 
+    /// Whether VMs are to be cloned, or were, that have not been seen.
+    #[must_use]
+    pub fn has_pending(&self) -> bool {
+        self.slots.values().any(|entry| entry.stage == Stage::Pending)
+    }
+
     /// How many VMs were given up for lost, while those that take their places have not been seen.
     #[must_use]
     pub fn lost_slots(&self) -> usize {

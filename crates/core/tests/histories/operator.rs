@@ -5,70 +5,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_api::{VmGroup, vmgroup::Readiness};
+use drover_api::vmgroup::Readiness;
 use drover_core::{
-    Action, Plan, Subject, Timestamp,
-    names::{self, Slot},
-    plan,
+    Action, Plan, Timestamp, plan,
     vcenter::brake::Toll,
-    vmgroup::{
-        Desired, FolderId, HotAdd, MachineId, Observed, Power, Room,
-        faults::{Failure, NextStep},
-        identity::Made,
-        in_flight::{Failed, InFlight},
-        inventory::{Inventory, Marker},
-        record::{Incarnation, Record},
-        view::View,
-    },
+    vmgroup::{Desired, FolderId, MachineId, Observed, Room, in_flight::InFlight, view::View},
 };
-use serde_json::json;
 
 use super::{
     chance::Chance,
-    world::{BASE, Failing, Machine, Mirror, Outcome, TaskId, Time, Work, World, timestamp},
+    mirror::Mirror,
+    stored::Stored,
+    world::{BASE, Outcome, TaskId, Time, Work, World, timestamp},
 };
 
 /// How long after its start an operator's mirror may lack what was begun before.
 const LAG: Time = 10;
 /// The id of the Kubernetes cluster.
 pub(crate) const CLUSTER: &str = "cluster";
-
-/// What the API server keeps of the group.
-pub(crate) struct Stored {
-    pub group: VmGroup,
-    version: u64,
-    /// The generation whose VMs were all as declared, if the status says so.
-    pub settled: Option<i64>,
-}
-
-impl Stored {
-    pub(crate) fn new() -> Self {
-        let group = json!({
-            "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup",
-            "metadata": {"namespace": "ns", "name": "group", "uid": "uid", "generation": 1, "resourceVersion": "1"},
-            "spec": {"cpu": 1, "memory": 1, "replicas": 1, "template": "t"}, "status": {},
-        });
-        Self { group: serde_json::from_value(group).unwrap(), version: 1, settled: None }
-    }
-
-    pub(crate) fn generation(&self) -> i64 {
-        self.group.metadata.generation.unwrap_or(0)
-    }
-
-    pub(crate) fn note_edit(&mut self) {
-        self.group.metadata.generation = Some(self.generation() + 1);
-        self.note_write();
-    }
-
-    pub(crate) fn record(&self) -> Option<Record> {
-        Record::read(self.group.status.as_ref()?.record.as_ref()?).ok()
-    }
-
-    fn note_write(&mut self) {
-        self.version += 1;
-        self.group.metadata.resource_version = Some(self.version.to_string());
-    }
-}
 
 /// What is lost in a crash.
 #[derive(Debug)]
@@ -92,6 +46,8 @@ pub(crate) struct Mishaps {
     pub failed: u64,
     pub failed_after_effect: u64,
     pub crash: u64,
+    pub queued: u64,
+    pub outage: u64,
     /// Nothing can be cloned: the template is gone.
     pub no_template: bool,
 }
@@ -105,6 +61,8 @@ pub(crate) struct Reconciled {
     /// Why everything that makes or destroys is stopped, if it is.
     pub incident: Option<String>,
     pub has_crashed: bool,
+    /// How often something went wrong on the way.
+    pub mishaps: u64,
 }
 
 /// Where a reconcile happens.
@@ -113,7 +71,7 @@ pub(crate) struct Place<'a> {
     pub stored: &'a mut Stored,
     pub world: &'a mut World,
     /// What the operator's mirror shows, if that is not how it is.
-    pub stale: Option<&'a World>,
+    pub seen: Option<&'a World>,
     pub room: Option<Room>,
     pub marked: &'a BTreeSet<String>,
     pub released: &'a [String],
@@ -121,6 +79,10 @@ pub(crate) struct Place<'a> {
     pub skew: Time,
     pub mishaps: Mishaps,
     pub chance: &'a mut Chance,
+    /// Whether vCenter has gone away meanwhile.
+    pub is_cut_off: bool,
+    /// How many mishaps have happened.
+    pub met: u64,
     /// How often each kind of mishap has happened.
     pub counts: &'a mut BTreeMap<&'static str, u64>,
 }
@@ -138,12 +100,18 @@ impl Operator {
 
     /// Looks, plans, writes down what is about to be done, and does it.
     pub(crate) fn reconcile(&mut self, place: &mut Place<'_>) -> Reconciled {
+        let done = self.reconcile_once(place);
+        Reconciled { mishaps: place.met, ..done }
+    }
+
+    fn reconcile_once(&mut self, place: &mut Place<'_>) -> Reconciled {
         let clock = place.world.now + place.skew;
         let (now, instant) = (timestamp(clock), self.begin + Duration::from_secs(place.world.now.unsigned_abs()));
-        loop {
+        // What is to be begun is written down once, and what is begun may be something else by then, but not for ever.
+        for _ in 0..10 {
             self.in_flight.turn_to(place.stored.generation());
             self.in_flight.record.take_up(&place.stored.group, instant).unwrap();
-            let seen = place.stale.unwrap_or(place.world);
+            let seen = place.seen.unwrap_or(place.world);
             let is_known = |task: &TaskId| self.tasks.contains_key(task);
             let moves = |work: &Work| matches!(work, Work::Clone(_) | Work::Move(..));
             let is_unknown = seen.tasks.iter().any(|task| moves(&task.work) && !is_known(&task.id));
@@ -175,7 +143,7 @@ impl Operator {
             if plan.settled {
                 self.in_flight.forgive(place.desired);
             }
-            let mut done = Reconciled { plan, observed, actions: Vec::new(), incident, has_crashed: false };
+            let mut done = Reconciled { plan, observed, actions: Vec::new(), incident, has_crashed: false, mishaps: 0 };
             if !self.in_flight.record.announce(&done.plan.actions, &done.observed.members) {
                 if self.write(place, instant) {
                     continue;
@@ -184,7 +152,14 @@ impl Operator {
                 return done;
             }
             for action in done.plan.actions.clone() {
-                if place.happens("crash before an operation", place.mishaps.crash) {
+                // Those of other groups may come first, and then it is planned again.
+                if place.happens("operation left in the queue", place.mishaps.queued) {
+                    continue;
+                }
+                place.is_cut_off |= place.happens("outage during a plan", place.mishaps.outage);
+                let when =
+                    if done.actions.is_empty() { "crash before an operation" } else { "crash between two operations" };
+                if place.happens(when, place.mishaps.crash) {
                     done.has_crashed = true;
                     return done;
                 }
@@ -203,6 +178,7 @@ impl Operator {
             done.has_crashed = !self.write(place, instant);
             return done;
         }
+        panic!("it writes down what it is about to do, again and again: {:?}", place.stored.record());
     }
 
     /// Writes the record down, unless it crashes before or after that.
@@ -219,61 +195,6 @@ impl Operator {
         let version = place.stored.group.metadata.resource_version.clone();
         self.in_flight.record.note_written(record, version, now);
         true
-    }
-
-    fn act(&mut self, action: &Action, folder: Option<&FolderId>, place: &mut Place<'_>) {
-        self.in_flight.begin(action.clone());
-        if let Some(fault) = refused(action, place) {
-            return self.fail(action, Some(fault), place);
-        }
-        let work = match self.work(action, folder, place) {
-            Asked::Work(work) => work,
-            // As in production: the last look is vCenter's own.
-            Asked::Occupied => {
-                return self.in_flight.folder_is_occupied(action, place.now(), place.chance.below(1 << 60));
-            }
-            Asked::Nothing => return self.in_flight.succeeded(action, None, place.now()),
-        };
-        let is_unanswered = place.happens("no answer", place.mishaps.unanswered);
-        let fails = match () {
-            () if place.happens("task fails", place.mishaps.failed) => Some(Failing::BeforeEffect),
-            () if place.happens("task fails after its effect", place.mishaps.failed_after_effect) => {
-                Some(Failing::AfterEffect)
-            }
-            () => None,
-        };
-        let is_at_once = matches!(work, Work::CreateFolder(_) | Work::Shutdown(..));
-        let takes = if is_at_once { 0 } else { 1 + Time::try_from(place.chance.below(8)).unwrap() };
-        let is_clone = matches!(work, Work::Clone(_));
-        let task = place.world.submit(work, takes, fails);
-        if is_clone && place.chance.percent(50) {
-            place.world.show_early(task);
-        }
-        if is_unanswered {
-            self.fail(action, None, place);
-        } else if is_at_once {
-            let now = place.world.now;
-            for (ended, outcome) in place.world.advance(now) {
-                if ended == task {
-                    self.tasks.insert(task, action.clone());
-                    self.learn(ended, outcome, place.now(), place.chance);
-                }
-            }
-        } else {
-            self.tasks.insert(task, action.clone());
-        }
-    }
-
-    fn fail(&mut self, action: &Action, fault: Option<&str>, place: &mut Place<'_>) {
-        let now = place.now();
-        self.failed(action, fault, now, place.chance);
-    }
-
-    fn failed(&mut self, action: &Action, fault: Option<&str>, now: Timestamp, chance: &mut Chance) -> NextStep {
-        let lineage: Vec<_> = fault.into_iter().collect();
-        let failure = if lineage.is_empty() { Failure::NoAnswer } else { Failure::Fault(&lineage) };
-        let why = Failed { failure, error: fault.unwrap_or("no answer"), taken_by: None, power: Power::On };
-        self.in_flight.failed(action, &why, now, chance.below(1 << 60))
     }
 
     /// Takes up how a task ended.
@@ -296,115 +217,18 @@ impl Operator {
             self.in_flight.lost(&action, now);
         }
     }
-
-    fn work(&self, action: &Action, folder: Option<&FolderId>, place: &mut Place<'_>) -> Asked {
-        let desired = place.desired;
-        if let Subject::Machine(id) = action.subject() {
-            self.check_touched(action, &id, place);
-        }
-        Asked::Work(match action {
-            Action::CreateFolder => Work::CreateFolder(names::folder(&desired.namespace, &desired.name)),
-            Action::DestroyFolder | Action::DestroyLeftFolder(_) => {
-                let id = if let Action::DestroyLeftFolder(id) = action { Some(id) } else { folder };
-                let Some(id) = id.cloned() else { return Asked::Nothing };
-                let watch = Mirror { world: place.world, since: 0, destroyed: &BTreeSet::new() };
-                let is_hidden = |machine: &Machine| machine.is_hidden && machine.folder == id.0;
-                if watch.is_occupied(&id) || place.world.machines.values().any(is_hidden) {
-                    return Asked::Occupied;
-                }
-                Work::DestroyFolder(id)
-            }
-            Action::Clone(slot) => {
-                let Some(folder) = folder else { return Asked::Nothing };
-                Work::Clone(Box::new(self.clone_of(*slot, folder, place)))
-            }
-            Action::PowerOn(id) => Work::Power(id.clone(), Power::On),
-            Action::PowerOff(id) => Work::Power(id.clone(), Power::Off),
-            Action::Suspend(id) => Work::Power(id.clone(), Power::Suspended),
-            Action::ShutdownGuest(id) => Work::Shutdown(id.clone(), place.chance.percent(70)),
-            Action::Reconfigure(id, hardware) => Work::Reconfigure(id.clone(), *hardware),
-            Action::Rename(id, name) => Work::Rename(id.clone(), name.clone()),
-            Action::MoveIntoFolder(id) => match folder {
-                Some(folder) => Work::Move(id.clone(), folder.clone()),
-                None => return Asked::Nothing,
-            },
-            Action::Mark(..) => unreachable!("nothing of an earlier version is there"),
-            Action::Destroy(id) => Work::Destroy(id.clone()),
-        })
-    }
-
-    fn clone_of(&self, slot: Slot, folder: &FolderId, place: &mut Place<'_>) -> Machine {
-        let (desired, chance) = (place.desired, &mut *place.chance);
-        let entry = self.in_flight.record.now().and_then(|record| record.get(slot));
-        let incarnation = entry.map_or(Incarnation::default(), |entry| entry.incarnation);
-        let instance = names::instance(&desired.marker_uid, slot, incarnation);
-        // vCenter may leave a clone off that was to be powered on.
-        let is_on = desired.power == Power::On && chance.percent(80);
-        Machine {
-            marker: Some(Marker {
-                group: desired.marker_uid.clone(),
-                owner: (desired.namespace.clone(), desired.name.clone()),
-                slot,
-                revision: desired.revision,
-                cluster: CLUSTER.to_owned(),
-                made: Some(Made { instance: instance.clone(), incarnation }),
-                storage_mib: None,
-            }),
-            instance,
-            created: place.world.now,
-            name: names::member(&desired.name, &desired.marker_uid, slot),
-            folder: folder.0.clone(),
-            hardware: desired.hardware,
-            hot_add: HotAdd { cpus: chance.percent(50), memory: chance.percent(50), ..Default::default() },
-            refuses_hot_add: chance.percent(25),
-            power: if is_on { Power::On } else { Power::Off },
-            ready_at: 0,
-            tools: chance.percent(50),
-            off_at: None,
-            being_made: false,
-            is_hidden: false,
-            disconnected: None,
-            away: None,
-        }
-    }
-
-    /// Nothing foreign, copied or given up is touched.
-    fn check_touched(&self, action: &Action, id: &MachineId, place: &Place<'_>) {
-        let Some(machine) = place.world.machines.get(id) else { return };
-        let made = machine.marker.as_ref().and_then(|marker| Some((marker.slot, marker.made.as_ref()?.incarnation)));
-        let Some((slot, incarnation)) = made.filter(|_| machine.is_original()) else {
-            panic!("{action:?} touches a machine that isn't the group's: {machine:?}");
-        };
-        let entry = self.in_flight.record.now().and_then(|record| record.get(slot));
-        let is_its = entry.is_some_and(|entry| entry.incarnation == incarnation);
-        assert!(is_its, "{action:?} touches a machine that was given up: {machine:?}, {entry:?}");
-    }
-}
-
-enum Asked {
-    Work(Work),
-    Occupied,
-    Nothing,
-}
-
-fn refused(action: &Action, place: &mut Place<'_>) -> Option<&'static str> {
-    if place.mishaps.no_template && action.cloned_slot().is_some() {
-        return Some("ManagedObjectNotFound");
-    }
-    let faults =
-        ["ResourceInUse", "NoDiskSpace", "InvalidArgument", "NotAuthenticated", "NoPermission", "HostConnectFault"];
-    place.happens("call refused", place.mishaps.refused).then(|| *place.chance.pick(&faults).unwrap())
 }
 
 impl Place<'_> {
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         timestamp(self.world.now + self.skew)
     }
 
-    fn happens(&mut self, what: &'static str, percent: u64) -> bool {
+    pub(crate) fn happens(&mut self, what: &'static str, percent: u64) -> bool {
         let happens = percent > 0 && self.chance.percent(percent);
         if happens {
             *self.counts.entry(what).or_default() += 1;
+            self.met += 1;
         }
         happens
     }

@@ -5,12 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drover_core::{
     Timestamp,
-    names::Slot,
-    vmgroup::{
-        FolderId, Hardware, HotAdd, MachineId, Power,
-        inventory::{self, Inventory, Marker, Since},
-    },
+    vmgroup::{FolderId, Hardware, MachineId, Power, inventory::Marker},
 };
+
+use super::machine::{Kind, Machine};
 
 /// Virtual seconds.
 pub(crate) type Time = i64;
@@ -21,62 +19,6 @@ pub(crate) const ELSEWHERE: &str = "group-elsewhere";
 
 pub(crate) fn timestamp(time: Time) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + time).unwrap()
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own, not a state in disguise")]
-pub(crate) struct Machine {
-    pub marker: Option<Marker>,
-    pub instance: String,
-    pub created: Time,
-    pub name: String,
-    pub folder: String,
-    pub hardware: Hardware,
-    pub hot_add: HotAdd,
-    /// It says that it takes more while it runs, and doesn't.
-    pub refuses_hot_add: bool,
-    pub power: Power,
-    /// When its guest is up, if it runs.
-    pub ready_at: Time,
-    pub tools: bool,
-    /// A guest that was asked to shut down is off by then.
-    pub off_at: Option<Time>,
-    /// Whether its clone has not ended yet. Nothing else can be done to it until then.
-    pub being_made: bool,
-    /// Whether Drover's user may see it.
-    pub is_hidden: bool,
-    /// Since when its host has not answered for it.
-    pub disconnected: Option<Time>,
-    /// Since when it has been out of sight, or was the last time, and until when.
-    pub away: Option<(Time, Option<Time>)>,
-}
-
-impl Machine {
-    /// Whether it is the very machine that its marker was written for.
-    pub(crate) fn is_original(&self) -> bool {
-        let made = self.marker.as_ref().and_then(|marker| marker.made.as_ref());
-        made.is_some_and(|made| made.instance == self.instance)
-    }
-
-    pub(crate) fn slot(&self) -> Option<Slot> {
-        self.marker.as_ref().filter(|_| self.is_original()).map(|marker| marker.slot)
-    }
-
-    /// It goes out of sight.
-    pub(crate) fn leave(&mut self, now: Time) {
-        self.away = match self.away {
-            // That it was back for a moment, a late mirror may never have shown.
-            Some((since, back)) if back.is_none_or(|back| now - back < 60) => Some((since, None)),
-            _ => Some((now, None)),
-        };
-    }
-
-    /// It comes back into sight.
-    pub(crate) fn come_back(&mut self, now: Time) {
-        if let Some((since, None)) = self.away {
-            self.away = Some((since, Some(now)));
-        }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,16 +72,23 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn submit(&mut self, work: Work, takes: Time, fails: Option<Failing>) -> TaskId {
         // A clone has its name from when it begins.
-        let is_reserved = |machine: &Machine| {
-            let is_same = |other: &Machine| other.folder == machine.folder && other.name == machine.name;
-            self.clones().any(|(_, other)| is_same(other)) || self.machines.values().any(is_same)
-        };
-        let is_taken = matches!(&work, Work::Clone(machine) if is_reserved(machine));
+        let is_taken = matches!(&work, Work::Clone(machine) if self.is_reserved(&machine.folder, &machine.name));
         let fails = if is_taken { Some(Failing::NameTaken) } else { fails };
         self.next += 1;
         let id = self.next;
         self.tasks.push(Task { id, due: self.now + takes, work, fails });
         id
+    }
+
+    /// Whether a machine has a name in a folder, or a clone is about to.
+    pub(crate) fn is_reserved(&self, folder: &str, name: &str) -> bool {
+        let is_it = |other: &Machine| other.folder == folder && other.name == name;
+        self.clones().any(|(_, other)| is_it(other)) || self.machines.values().any(is_it)
+    }
+
+    /// Whether a folder is about to be destroyed.
+    pub(crate) fn destroys_folder(&self, folder: &str) -> bool {
+        self.tasks.iter().any(|task| matches!(&task.work, Work::DestroyFolder(id) if id.0 == folder))
     }
 
     /// Shows the machine of a clone that is on its way, as vCenter does long before the clone has ended.
@@ -300,7 +249,7 @@ impl World {
 
     fn change(&mut self, id: &MachineId, change: impl FnOnce(&mut Machine) -> bool) -> Outcome {
         let machine = self.machines.get_mut(id).ok_or("ManagedObjectNotFound")?;
-        if machine.disconnected.is_some() {
+        if machine.disconnected.is_some() || machine.inaccessible.is_some() {
             return Err("HostCommunication");
         }
         if machine.being_made {
@@ -311,7 +260,7 @@ impl World {
 
     /// The machines that are the group's: no copies of them.
     pub(crate) fn members(&self) -> impl Iterator<Item = (&MachineId, &Machine, &Marker)> {
-        let own = self.machines.iter().filter(|(_, machine)| machine.is_original());
+        let own = self.machines.iter().filter(|(_, machine)| machine.kind == Kind::Own);
         own.filter_map(|(id, machine)| Some((id, machine, machine.marker.as_ref()?)))
     }
 
@@ -330,74 +279,5 @@ impl World {
             Work::Clone(machine) => Some((task.id, &**machine)),
             _ => None,
         })
-    }
-
-    fn shown<'a>(&self, (id, machine): (&'a MachineId, &'a Machine)) -> inventory::Machine<'a> {
-        let is_up = machine.power == Power::On && machine.ready_at <= self.now;
-        let ready = is_up.then(|| timestamp(machine.ready_at));
-        inventory::Machine {
-            id: &id.0,
-            name: &machine.name,
-            folder: Some(&machine.folder),
-            marker: machine.marker.as_ref(),
-            instance: Some(&machine.instance),
-            is_template: false,
-            unreachable_since: machine.disconnected.map(timestamp),
-            hardware: machine.hardware,
-            storage_mib: None,
-            hot_add: machine.hot_add,
-            power: machine.power,
-            tools_running: machine.tools && is_up,
-            since: Since { on: ready, tools: ready, address: ready },
-            created: timestamp(machine.created),
-        }
-    }
-}
-
-/// What an operator sees of a vCenter, and what it has seen tasks destroy.
-pub(crate) struct Mirror<'a> {
-    pub world: &'a World,
-    /// Since when the operator has watched.
-    pub since: Time,
-    pub destroyed: &'a BTreeSet<MachineId>,
-}
-
-impl Mirror<'_> {
-    fn machines(&self) -> impl Iterator<Item = inventory::Machine<'_>> {
-        let seen = self.world.machines.iter().filter(|(_, machine)| !machine.is_hidden);
-        seen.map(|seen| self.world.shown(seen))
-    }
-}
-
-impl Inventory for Mirror<'_> {
-    fn machine(&self, id: &MachineId) -> Option<inventory::Machine<'_>> {
-        self.machines().find(|machine| machine.id == id.0)
-    }
-
-    fn machines_marked(&self, group: &str) -> impl Iterator<Item = inventory::Machine<'_>> {
-        self.machines().filter(move |machine| machine.marker.is_some_and(|marker| marker.group == group))
-    }
-
-    fn machines_in(&self, folder: &FolderId) -> impl Iterator<Item = inventory::Machine<'_>> {
-        self.machines().filter(move |machine| machine.folder == Some(&folder.0))
-    }
-
-    fn folder(&self, id: &FolderId) -> Option<inventory::Folder<'_>> {
-        let (id, (name, _)) = self.world.folders.get_key_value(&id.0)?;
-        Some(inventory::Folder { id, name })
-    }
-
-    fn folders_in(&self, folder: &FolderId) -> impl Iterator<Item = inventory::Folder<'_>> {
-        let inside = self.world.folders.iter().filter(move |(_, (_, parent))| *parent == folder.0);
-        inside.map(|(id, (name, _))| inventory::Folder { id, name })
-    }
-
-    fn is_proved_gone(&self, id: &MachineId) -> bool {
-        let is_told = self.world.destroyed.get(id).is_some_and(|at| *at >= self.since);
-        self.machine(id).is_none() && (is_told || self.destroyed.contains(id))
-    }
-
-    fn path_of(&self, id: &MachineId) -> String {
-        id.0.clone()
     }
 }

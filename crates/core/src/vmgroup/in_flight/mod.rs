@@ -71,6 +71,8 @@ pub struct InFlight {
     generation: i64,
     /// When a clone was last asked for without an answer, or ended without a word.
     unanswered: Option<Timestamp>,
+    /// When clones were last seen to run that nobody here knows of.
+    unknown: Option<Timestamp>,
     /// When the group was last looked at.
     looked: Option<Timestamp>,
 }
@@ -130,10 +132,13 @@ impl InFlight {
         }
     }
 
-    /// Whether a clone may be on its way, or its VM about to show, of which vCenter has said nothing or no more, a moment ago.
-    fn may_be_unanswered(&self, now: Timestamp) -> bool {
-        let since = self.unanswered.map(|since| now.duration_since(since).unsigned_abs());
-        since.is_some_and(|since| since < UNANSWERED)
+    /// Whether a clone may be on its way, or its VM about to show, of which vCenter has said nothing or no more, a moment ago. One that
+    /// nobody here knows of may be seen to end before its VM is seen.
+    fn may_be_cloned(&self, now: Timestamp) -> bool {
+        let is_recent = |since: Option<Timestamp>, limit: Duration| {
+            since.is_some_and(|since| now.duration_since(since).unsigned_abs() < limit)
+        };
+        is_recent(self.unanswered, UNANSWERED) || is_recent(self.unknown, PATIENCE)
     }
 
     /// It was not asked for after all.
@@ -206,7 +211,7 @@ impl InFlight {
 
     /// Takes up what a plan has given up, and what it has no more use for.
     pub fn give_up(&mut self, plan: &Plan, has_unknown_clones: bool, now: Timestamp) {
-        let has_unknown_clones = has_unknown_clones || self.may_be_unanswered(now);
+        let has_unknown_clones = has_unknown_clones || self.may_be_cloned(now);
         let cloning: BTreeSet<Slot> =
             self.under_way.iter().chain(self.done.keys()).filter_map(Action::cloned_slot).collect();
         let Some(record) = self.record.roll.record_mut() else { return };

@@ -47,13 +47,22 @@ impl InFlight {
     /// The group as it is. `before` is how many machines it was said to have.
     pub fn observe(&mut self, view: &View<'_, impl Inventory>, before: u32, now: Timestamp) -> Observed {
         self.is_unseen = false;
+        // What was begun before a restart may have ended before the first look, and its VM not be seen yet.
+        let may_have_ended = self.looked.is_none() && self.record.now().is_some_and(Record::has_pending);
+        if view.has_unknown_clones || may_have_ended {
+            self.unknown = Some(now);
+        }
         let last = self.looked.replace(now).unwrap_or(now);
         if now < last || now.duration_since(last) > BETWEEN_LOOKS.try_into().unwrap_or_default() {
             // The clock was set, and says nothing of how long anything has been missing, or has had to shut down.
             self.restart_clocks(now);
             self.shutdowns.values_mut().for_each(|since| *since = now);
         }
-        let has_unknown_clones = view.has_unknown_clones || self.may_be_unanswered(now);
+        let has_unknown_clones = self.may_be_cloned(now);
+        if !has_unknown_clones {
+            // A clock that was set back must not have it waited for a second time.
+            (self.unanswered, self.unknown) = (None, None);
+        }
         let group_folder = view.group_folder();
         let folder = match group_folder.as_ref() {
             None => Folder::Absent,
@@ -84,7 +93,13 @@ impl InFlight {
         let unknown_clones = has_unknown_clones && !pending.is_empty();
         // In the group's own folder, their names let no second one in. In one that was before, they do.
         let may_be_elsewhere = self.record.now().is_some_and(|record| !record.left_folders().is_empty());
-        let doubtful = if unknown_clones && may_be_elsewhere { pending } else { BTreeSet::new() };
+        // One that was given up and is there again takes its place back, unless the one that was to follow it is on its way after all.
+        let may_be_back = |slot: &Slot| {
+            let was_lost = self.record.now().is_some_and(|record| record.lost(*slot).is_some());
+            was_lost && !found.returned.is_empty()
+        };
+        let is_doubtful = |slot: &Slot| unknown_clones && (may_be_elsewhere || may_be_back(slot));
+        let doubtful = pending.into_iter().filter(is_doubtful).collect();
         // What is on its way in or out of the folder has to be over before anything is decided by what is in it.
         let moves =
             |action: &Action| matches!(action, Action::Destroy(_) | Action::Clone(_) | Action::MoveIntoFolder(_));
@@ -215,14 +230,49 @@ mod tests {
     use crate::{
         plan,
         vmgroup::{
-            DeletionPolicy, Desired,
+            DeletionPolicy, Desired, HotAdd,
             desired::tests::desired,
-            inventory::{self, Machine},
+            identity::Made,
+            inventory::{self, Machine, Marker, Since},
+            record::Incarnation,
         },
     };
 
     /// Folders by id, name and parent.
     struct Folders(Vec<(&'static str, String, &'static str)>);
+
+    /// Some folders, with one machine that is in none of them.
+    struct WithMachine<'a>(&'a Folders, Machine<'a>);
+
+    impl Inventory for WithMachine<'_> {
+        fn machine(&self, id: &MachineId) -> Option<Machine<'_>> {
+            Some(self.1).filter(|machine| machine.id == id.0)
+        }
+
+        fn machines_marked(&self, _: &str) -> impl Iterator<Item = Machine<'_>> {
+            std::iter::once(self.1)
+        }
+
+        fn machines_in(&self, folder: &FolderId) -> impl Iterator<Item = Machine<'_>> {
+            self.0.machines_in(folder)
+        }
+
+        fn folder(&self, id: &FolderId) -> Option<inventory::Folder<'_>> {
+            self.0.folder(id)
+        }
+
+        fn folders_in(&self, folder: &FolderId) -> impl Iterator<Item = inventory::Folder<'_>> {
+            self.0.folders_in(folder)
+        }
+
+        fn is_proved_gone(&self, _: &MachineId) -> bool {
+            false
+        }
+
+        fn path_of(&self, id: &MachineId) -> String {
+            id.0.clone()
+        }
+    }
 
     impl Inventory for Folders {
         fn machine(&self, _: &MachineId) -> Option<Machine<'_>> {
@@ -260,7 +310,12 @@ mod tests {
         look_at(in_flight, inventory, has_unknown_clones, Timestamp::UNIX_EPOCH)
     }
 
-    fn look_at(in_flight: &mut InFlight, inventory: &Folders, has_unknown_clones: bool, now: Timestamp) -> Observed {
+    fn look_at(
+        in_flight: &mut InFlight,
+        inventory: &impl Inventory,
+        has_unknown_clones: bool,
+        now: Timestamp,
+    ) -> Observed {
         let view = View {
             desired: &desired(&json!({})),
             readiness: Readiness::default(),
@@ -295,7 +350,10 @@ mod tests {
         let other = Folders(vec![("f-1", own(), "base-before"), ("f-2", own(), "base")]);
         let renamed = Folders(vec![("f-1", "renamed".to_owned(), "base"), ("f-2", own(), "base")]);
         let is_doubtful = |folders: &Folders, has_unknown_clones| {
-            look(&mut restarted("f-1"), folders, has_unknown_clones).doubtful.contains(&Slot(0))
+            let mut in_flight = restarted("f-1");
+            look(&mut in_flight, folders, has_unknown_clones);
+            let later = Timestamp::UNIX_EPOCH + PATIENCE;
+            look_at(&mut in_flight, folders, has_unknown_clones, later).doubtful.contains(&Slot(0))
         };
         assert!(!is_doubtful(&same, true), "its name lets no second one in");
         assert!(is_doubtful(&other, true) && is_doubtful(&renamed, true), "the name is free in the other folder");
@@ -303,12 +361,31 @@ mod tests {
     }
 
     #[test]
+    fn a_clone_that_nobody_remembers_may_be_seen_to_end_before_its_vm_is() {
+        let folders = Folders(vec![("f-1", own(), "base-before"), ("f-2", own(), "base")]);
+        for is_seen_to_run in [true, false] {
+            let mut in_flight = restarted("f-1");
+            let mut is_doubtful = |second: i64, has_unknown_clones| {
+                let now = Timestamp::from_second(second).unwrap();
+                look_at(&mut in_flight, &folders, has_unknown_clones, now).doubtful.contains(&Slot(0))
+            };
+            assert!(is_doubtful(0, is_seen_to_run), "it runs, or has ended before the first look");
+            assert!(is_doubtful(1, false), "its VM may be about to show");
+            assert!(!is_doubtful(4, false), "nothing has come of it");
+            assert!(!is_doubtful(1, false), "nor will it, wherever the clock is set");
+        }
+    }
+
+    #[test]
     fn a_folder_that_vms_were_moved_out_of_stays_while_any_may_be_on_its_way_into_it() {
         let folders = Folders(vec![("f-1", own(), "base-before"), ("f-2", own(), "base")]);
         let going = Desired { deletion: Some(DeletionPolicy::Delete), ..desired(&json!({"replicas": 0})) };
+        // Long enough after one another for what was begun before the first look to be over.
         let next = |in_flight: &mut InFlight, is_unknown| {
-            let observed = Observed { folder: Folder::Absent, ..look(in_flight, &folders, is_unknown) };
-            let plan = plan(&going, &observed, Timestamp::UNIX_EPOCH);
+            look(in_flight, &folders, is_unknown);
+            let later = Timestamp::UNIX_EPOCH + PATIENCE;
+            let observed = Observed { folder: Folder::Absent, ..look_at(in_flight, &folders, is_unknown, later) };
+            let plan = plan(&going, &observed, later);
             assert!(!plan.settled && (plan.wake.is_some() || !plan.actions.is_empty()), "{plan:?}");
             plan.actions
         };
@@ -318,6 +395,50 @@ mod tests {
         assert_eq!(next(&mut restarted("f-1"), true), [], "so may what nobody remembers");
         in_flight.lost(&Action::MoveIntoFolder(MachineId("vm-1".to_owned())), Timestamp::UNIX_EPOCH);
         assert_eq!(next(&mut in_flight, false), [Action::DestroyLeftFolder(FolderId("f-1".to_owned()))]);
+    }
+
+    #[test]
+    fn one_that_was_given_up_and_is_back_takes_its_place_again_and_nothing_is_cloned_there_meanwhile() {
+        let group = desired(&json!({}));
+        let instance = names::instance(&group.marker_uid, Slot(0), Incarnation(1));
+        let marker = Marker {
+            group: group.marker_uid.clone(),
+            owner: (group.namespace.clone(), group.name.clone()),
+            slot: Slot(0),
+            revision: group.revision,
+            cluster: "here".to_owned(),
+            made: Some(Made { instance: instance.clone(), incarnation: Incarnation(1) }),
+            storage_mib: None,
+        };
+        let machine = Machine {
+            id: "vm-1",
+            name: "elsewhere",
+            folder: None,
+            marker: Some(&marker),
+            instance: Some(&instance),
+            is_template: false,
+            unreachable_since: None,
+            hardware: group.hardware,
+            storage_mib: None,
+            hot_add: HotAdd::default(),
+            power: Power::On,
+            tools_running: false,
+            since: Since::default(),
+            created: Timestamp::UNIX_EPOCH,
+        };
+        let folders = Folders(vec![("f-1", own(), "base")]);
+        let inventory = WithMachine(&folders, machine);
+        let mut record = Record::default();
+        record.use_folder(&FolderId("f-1".to_owned()));
+        record.reserve([Slot(0)]);
+        record.see(Slot(0));
+        record.reserve([Slot(0)]);
+        let mut in_flight = InFlight::default();
+        in_flight.record.roll.set_record(record);
+        let restarted = look_at(&mut in_flight, &inventory, false, Timestamp::UNIX_EPOCH);
+        assert!(restarted.members.is_empty() && restarted.doubtful.contains(&Slot(0)), "{restarted:?}");
+        let later = look_at(&mut in_flight, &inventory, false, Timestamp::UNIX_EPOCH + PATIENCE);
+        assert!(later.members.len() == 1 && later.doubtful.is_empty(), "{later:?}");
     }
 
     #[test]
