@@ -7,16 +7,23 @@ use std::{
 
 use drover_api::vmgroup::Readiness;
 use drover_core::{
-    Action, Plan, Timestamp, plan,
-    vcenter::brake::Toll,
-    vmgroup::{Desired, FolderId, MachineId, Observed, Room, in_flight::InFlight, view::View},
+    Action, Plan, Timestamp, Trouble,
+    vmgroup::{
+        Desired, FolderId, MachineId, Observed, Room,
+        in_flight::{InFlight, Order, SourceState, plan_unless},
+        outcome::{Outcome, RESYNC},
+        plan::trouble_with_unseen,
+        report::Reporter,
+        trouble::Obstacles,
+        view::View,
+    },
 };
 
 use super::{
     chance::Chance,
     mirror::Mirror,
     stored::Stored,
-    world::{BASE, Outcome, TaskId, Time, Work, World, timestamp},
+    world::{BASE, Outcome as TaskOutcome, TaskId, Time, Work, World, timestamp},
 };
 
 /// How long after its start an operator's mirror may lack what was begun before.
@@ -28,6 +35,7 @@ pub(crate) const CLUSTER: &str = "cluster";
 #[derive(Debug)]
 pub(crate) struct Operator {
     pub in_flight: InFlight,
+    reporter: Reporter,
     /// What was submitted, and not seen to end.
     pub tasks: BTreeMap<TaskId, Action>,
     /// Since when it runs.
@@ -91,6 +99,7 @@ impl Operator {
     pub(crate) fn start(now: Time) -> Self {
         Self {
             in_flight: InFlight::default(),
+            reporter: Reporter::default(),
             tasks: BTreeMap::new(),
             since: now,
             destroyed: BTreeSet::new(),
@@ -109,8 +118,6 @@ impl Operator {
         let (now, instant) = (timestamp(clock), self.begin + Duration::from_secs(place.world.now.unsigned_abs()));
         // What is to be begun is written down once, and what is begun may be something else by then, but not for ever.
         for _ in 0..10 {
-            self.in_flight.turn_to(place.stored.generation());
-            self.in_flight.record.take_up(&place.stored.group, instant).unwrap();
             let seen = place.seen.unwrap_or(place.world);
             let is_known = |task: &TaskId| self.tasks.contains_key(task);
             let moves = |work: &Work| matches!(work, Work::Clone(_) | Work::Move(..));
@@ -128,30 +135,25 @@ impl Operator {
                 marked: place.marked.clone(),
                 room: place.room,
             };
-            let before = place.stored.group.status.as_ref().and_then(|status| status.current_replicas).unwrap_or(0);
-            let mut observed = self.in_flight.observe(&view, u32::try_from(before).unwrap_or(0), now);
+            let group = &place.stored.group;
+            let mut observed = self.in_flight.look(group, &view, instant, now).unwrap();
             let folder = view.group_folder();
-            let was_settled = place.stored.settled == Some(place.stored.generation());
-            let unexplained = self.in_flight.unexplained(place.desired, &observed, was_settled, now);
-            let (members, missing) = self.in_flight.toll(&place.desired.uid);
-            let released = place.released.iter().map(String::as_str).collect();
-            let toll = Toll { name: &place.desired.uid, members, missing, unexplained, released, remembered: None };
-            let incident = self.in_flight.judge(&toll, now).map(|incident| incident.id);
+            let incident = self.in_flight.judge_group(group, place.desired, &observed, place.released, now);
             observed.is_stopped = incident.is_some();
-            let plan = plan(place.desired, &observed, now);
-            self.in_flight.give_up(&plan, has_unknown_clones || lags, now);
-            if plan.settled {
-                self.in_flight.forgive(place.desired);
-            }
+            let conflict = view.conflict().filter(|_| place.desired.deletion.is_none());
+            let plan = plan_unless(conflict.as_deref(), place.desired, &observed, now);
+            self.in_flight.note_plan(place.desired, &plan, has_unknown_clones || lags, now);
+            let order = self.in_flight.order(place.desired, &observed, &plan, SourceState::Known, false);
+            let incident = incident.map(|incident| incident.id);
             let mut done = Reconciled { plan, observed, actions: Vec::new(), incident, has_crashed: false, mishaps: 0 };
-            if !self.in_flight.record.announce(&done.plan.actions, &done.observed.members) {
+            let Order::Actions(orders) = order else {
                 if self.write(place, instant) {
                     continue;
                 }
                 done.has_crashed = true;
                 return done;
-            }
-            for action in done.plan.actions.clone() {
+            };
+            for action in orders {
                 // Those of other groups may come first, and then it is planned again.
                 if place.happens("operation left in the queue", place.mishaps.queued) {
                     continue;
@@ -170,15 +172,31 @@ impl Operator {
                     return done;
                 }
             }
-            if done.plan.settled {
-                place.stored.settled = Some(place.stored.generation());
-            }
-            let current = i32::try_from(done.plan.counts.current).unwrap();
-            place.stored.group.status.get_or_insert_default().current_replicas = Some(current);
+            self.report(place, &done, (now, instant));
             done.has_crashed = !self.write(place, instant);
             return done;
         }
         panic!("it writes down what it is about to do, again and again: {:?}", place.stored.record());
+    }
+
+    /// Writes down how the group is.
+    fn report(&mut self, place: &mut Place<'_>, done: &Reconciled, now: (Timestamp, Instant)) {
+        let outcome = Outcome {
+            plan: done.plan.clone(),
+            observed: Some(done.observed.clone()),
+            incident: done.incident.clone(),
+            ..Outcome::stuck(Trouble::None, RESYNC)
+        };
+        let obstacles = Obstacles {
+            incident: done.incident.clone(),
+            unseen: trouble_with_unseen(place.desired, &done.observed, now.0),
+            failing: self.in_flight.problems(),
+            needs_person: self.in_flight.needs_person(),
+            ..Obstacles::default()
+        };
+        let outcome = Outcome { trouble: obstacles.gravest(), ..outcome };
+        let report = self.reporter.report(&place.stored.group, place.desired, outcome, now);
+        place.stored.group.status = Some(report.status);
     }
 
     /// Writes the record down, unless it crashes before or after that.
@@ -198,7 +216,7 @@ impl Operator {
     }
 
     /// Takes up how a task ended.
-    pub(crate) fn learn(&mut self, task: TaskId, outcome: Outcome, now: Timestamp, chance: &mut Chance) {
+    pub(crate) fn learn(&mut self, task: TaskId, outcome: TaskOutcome, now: Timestamp, chance: &mut Chance) {
         let Some(action) = self.tasks.remove(&task) else { return };
         match outcome {
             Ok(made) => {

@@ -8,8 +8,6 @@ use serde_json::json;
 pub(crate) struct Stored {
     pub group: VmGroup,
     version: u64,
-    /// The generation whose VMs were all as declared, if the status says so.
-    pub settled: Option<i64>,
 }
 
 impl Stored {
@@ -19,7 +17,7 @@ impl Stored {
             "metadata": {"namespace": "ns", "name": "group", "uid": "uid", "generation": 1, "resourceVersion": "1"},
             "spec": {"cpu": 1, "memory": 1, "replicas": 1, "template": "t"}, "status": {},
         });
-        Self { group: serde_json::from_value(group).unwrap(), version: 1, settled: None }
+        Self { group: serde_json::from_value(group).unwrap(), version: 1 }
     }
 
     pub(crate) fn generation(&self) -> i64 {
