@@ -17,13 +17,13 @@ use drover_core::{
     Action, Timestamp,
     names::{self, Slot},
     plan,
-    vcenter::brake::{Brake, Scope, Toll},
+    vcenter::brake::{Brake, Losses, Scope},
     vmgroup::{
         DeletionPolicy, Desired, Folder, Hardware, HotAdd, MachineId, Member, Observed, Power, Revision, ScaleIn,
         Strategy, UpdatePolicy,
         identity::{Claim, Made, Sighting},
+        membership::Membership,
         record::{Incarnation, Record, Stage},
-        roll::Roll,
     },
 };
 
@@ -59,7 +59,7 @@ struct Play {
     desired: Desired,
     /// What is written down: it outlives the operator.
     written: Record,
-    roll: Roll,
+    membership: Membership,
     brake: Brake,
     /// Whether the operator was ever killed: what somebody destroyed meanwhile, it can't know.
     was_killed: bool,
@@ -96,7 +96,7 @@ impl Play {
             away: BTreeMap::new(),
             desired: desired(replicas),
             written: Record::default(),
-            roll: Roll::default(),
+            membership: Membership::default(),
             brake: Brake::new(Scope::Group),
             was_killed: false,
             released: Vec::new(),
@@ -142,8 +142,8 @@ impl Play {
             // The operator is killed.
             (9, _) => {
                 self.was_killed = true;
-                self.roll = Roll::default();
-                self.roll.set_record(self.written.clone());
+                self.membership = Membership::default();
+                self.membership.set_record(self.written.clone());
                 self.brake = Brake::new(Scope::Group);
                 for since in self.away.values_mut() {
                     *since = self.now;
@@ -210,7 +210,7 @@ impl Play {
         let sightings = self.sightings();
         let nothing_is_away = self.away.is_empty() && !self.was_killed;
         let destroyed = &self.destroyed;
-        let called = self.roll.call(
+        let called = self.membership.look(
             UID,
             &sightings,
             &BTreeSet::new(),
@@ -219,10 +219,10 @@ impl Play {
             at(self.now),
         );
         let members = called.found.members.iter().map(|(slot, id)| member(id, *slot, &self.vms[id])).collect();
-        let (total, missing) = self.roll.toll(UID);
+        let (total, missing) = self.membership.losses(UID);
         let released = self.released.iter().map(String::as_str).collect();
-        let toll = Toll { name: UID, members: total, missing, released, ..Toll::default() };
-        let incident = self.brake.judge(&toll, at(self.now));
+        let losses = Losses { name: UID, members: total, missing, released, ..Losses::default() };
+        let incident = self.brake.judge(&losses, at(self.now));
         assert!(incident.is_none() || !nothing_is_away, "what was asked for is no incident: {incident:?}");
         let folder = if self.vms.is_empty() { Folder::Empty } else { Folder::Occupied };
         Observed { folder, members, held: called.held, is_stopped: incident.is_some(), ..Observed::default() }
@@ -237,7 +237,7 @@ impl Play {
         for slot in &clones {
             self.check_clone(*slot, &observed);
         }
-        let record = self.roll.record_mut().unwrap();
+        let record = self.membership.record_mut().unwrap();
         plan.given_up.iter().for_each(|slot| record.remove(*slot));
         if plan.settled {
             record.retain_pending(|_| false);
@@ -311,7 +311,7 @@ impl Play {
         self.vms.insert(id.clone(), vm);
         if self.chance.percent(80) {
             // Otherwise the operator is killed before the clone has ended.
-            self.roll.cloned(slot, id);
+            self.membership.cloned(slot, id);
         }
     }
 
@@ -326,7 +326,7 @@ impl Play {
     fn come_to_rest(&mut self) {
         self.bring_back();
         self.observe();
-        self.written = self.roll.record().unwrap().clone();
+        self.written = self.membership.record().unwrap().clone();
         // Those that came back after they were given up keep others from their names, until a person renames them.
         let is_stray: Vec<_> =
             self.vms.iter().filter(|(_, vm)| !self.is_on_record(vm)).map(|(id, _)| id.clone()).collect();
@@ -346,14 +346,14 @@ impl Play {
             }
             let observed = self.observe();
             if observed.is_stopped {
-                let (total, missing) = self.roll.toll(UID);
-                let toll = Toll { name: UID, members: total, missing, ..Toll::default() };
-                let incident = self.brake.judge(&toll, at(self.now));
+                let (total, missing) = self.membership.losses(UID);
+                let losses = Losses { name: UID, members: total, missing, ..Losses::default() };
+                let incident = self.brake.judge(&losses, at(self.now));
                 self.released.extend(incident.map(|incident| incident.id));
             }
             self.now += 60;
         }
-        self.written = self.roll.record().unwrap().clone();
+        self.written = self.membership.record().unwrap().clone();
         let members = self.vms.values().filter(|vm| self.is_on_record(vm));
         let expected = if self.desired.deletion.is_some() { 0 } else { self.desired.replicas as usize };
         assert_eq!(members.count(), expected);

@@ -84,7 +84,7 @@ pub struct Missing<'a> {
 
 /// What a brake is judged by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Toll<'a> {
+pub struct Losses<'a> {
     /// What the scope is called, such that no other has the same name.
     pub name: &'a str,
     /// How many VMs there are by the record, those that are missing included.
@@ -129,14 +129,14 @@ impl Brake {
     }
 
     /// Says whether to stop, and why.
-    pub fn judge(&mut self, toll: &Toll<'_>, now: Timestamp) -> Option<Incident> {
-        let allowance = allowance(toll.members);
-        self.is_explained &= toll.unexplained > 0;
-        let unexplained = if self.is_explained { 0 } else { toll.unexplained };
+    pub fn judge(&mut self, losses: &Losses<'_>, now: Timestamp) -> Option<Incident> {
+        let allowance = allowance(losses.members);
+        self.is_explained &= losses.unexplained > 0;
+        let unexplained = if self.is_explained { 0 } else { losses.unexplained };
         self.is_released_now = false;
-        self.forget_those_back(&toll.missing);
+        self.forget_those_back(&losses.missing);
         let counts = |one: &&Missing<'_>| one.counts_from <= now && !self.is_released(one);
-        let missing: Vec<_> = toll.missing.iter().filter(counts).collect();
+        let missing: Vec<_> = losses.missing.iter().filter(counts).collect();
         let latest = missing.iter().map(|one| one.since).max();
         let is_together = |one: &&&Missing<'_>| latest.is_some_and(|latest| is_within(one.since, latest));
         let together = missing.iter().filter(is_together).count();
@@ -156,14 +156,16 @@ impl Brake {
             let can_be = cause == Cause::Outdated || missing_at_first > allowance;
             can_be && id.starts_with(cause.prefix(self.scope)) && self.over.as_deref() != Some(id)
         };
-        let id = match (&self.incident, toll.remembered) {
+        let id = match (&self.incident, losses.remembered) {
             (Some((id, before)), _) if *before == cause => id.clone(),
             (None, Some(id)) if is_from_before(id) => id.to_owned(),
-            _ => format!("{}{}", cause.prefix(self.scope), names::letters(names::hash(&[toll.name, &now.to_string()]))),
+            _ => {
+                format!("{}{}", cause.prefix(self.scope), names::letters(names::hash(&[losses.name, &now.to_string()])))
+            }
         };
-        if toll.released.contains(&id.as_str()) {
+        if losses.released.contains(&id.as_str()) {
             match cause {
-                Cause::Missing => self.release(&toll.missing),
+                Cause::Missing => self.release(&losses.missing),
                 Cause::Outdated => self.is_explained = true,
             }
             self.incident = None;
@@ -172,7 +174,7 @@ impl Brake {
         }
         self.incident = Some((id.clone(), cause));
         let count = if cause == Cause::Missing { missing.len() } else { unexplained };
-        Some(Incident { id, cause, count, of: toll.members })
+        Some(Incident { id, cause, count, of: losses.members })
     }
 
     /// Goes on without those that are missing now. By their names, because clocks are set, and start anew when vCenter was away.
@@ -240,8 +242,8 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + second).unwrap()
     }
 
-    /// A toll with VMs missing since these times, the first of them from slot 0.
-    fn toll(members: usize, missing: &[i64]) -> Toll<'static> {
+    /// A losses with VMs missing since these times, the first of them from slot 0.
+    fn losses(members: usize, missing: &[i64]) -> Losses<'static> {
         let missing = (0..).map(Slot).zip(missing).map(|(slot, second)| Missing {
             group: "g",
             slot,
@@ -249,7 +251,7 @@ mod tests {
             counts_from: at(*second),
             at_first: *second == 0,
         });
-        Toll { name: "g", members, missing: missing.collect(), ..Toll::default() }
+        Losses { name: "g", members, missing: missing.collect(), ..Losses::default() }
     }
 
     #[test]
@@ -263,34 +265,37 @@ mod tests {
             (100, 20, false),
             (100, 21, true),
         ] {
-            let incident = Brake::new(Scope::Group).judge(&toll(members, &vec![0; missing]), at(1));
+            let incident = Brake::new(Scope::Group).judge(&losses(members, &vec![0; missing]), at(1));
             assert_eq!(incident.is_some(), holds, "{missing} of {members}");
         }
     }
 
     #[test]
     fn those_that_go_one_by_one_over_an_hour_are_no_incident() {
-        assert_eq!(Brake::new(Scope::Group).judge(&toll(10, &[0, 1000, 2000, 3000]), at(3001)), None);
-        assert!(Brake::new(Scope::Group).judge(&toll(10, &[0, 100, 200, 3000]), at(3001)).is_none(), "only one is new");
-        assert!(Brake::new(Scope::Group).judge(&toll(10, &[2800, 2900, 3000]), at(3001)).is_some());
+        assert_eq!(Brake::new(Scope::Group).judge(&losses(10, &[0, 1000, 2000, 3000]), at(3001)), None);
+        assert!(
+            Brake::new(Scope::Group).judge(&losses(10, &[0, 100, 200, 3000]), at(3001)).is_none(),
+            "only one is new"
+        );
+        assert!(Brake::new(Scope::Group).judge(&losses(10, &[2800, 2900, 3000]), at(3001)).is_some());
     }
 
     #[test]
     fn it_holds_until_they_are_back_however_long_that_takes() {
         let mut brake = Brake::new(Scope::VCenter);
-        let first = brake.judge(&toll(10, &[0, 0, 0, 0]), at(1)).unwrap();
-        let later = brake.judge(&toll(10, &[0, 0, 0, 0]), at(100_000)).unwrap();
+        let first = brake.judge(&losses(10, &[0, 0, 0, 0]), at(1)).unwrap();
+        let later = brake.judge(&losses(10, &[0, 0, 0, 0]), at(100_000)).unwrap();
         assert_eq!(first.id, later.id);
-        assert!(brake.judge(&toll(10, &[0, 0, 0]), at(100_001)).is_some());
-        assert_eq!(brake.judge(&toll(10, &[0, 0]), at(100_002)), None);
+        assert!(brake.judge(&losses(10, &[0, 0, 0]), at(100_001)).is_some());
+        assert_eq!(brake.judge(&losses(10, &[0, 0]), at(100_002)), None);
     }
 
     #[test]
     fn a_person_releases_the_incident_that_they_name_and_no_other() {
         let mut brake = Brake::new(Scope::Group);
-        let id = brake.judge(&toll(3, &[0, 0]), at(1)).unwrap().id;
-        assert!(brake.judge(&Toll { released: vec!["vg-another"], ..toll(3, &[0, 0]) }, at(2)).is_some());
-        let released = |missing: &[i64]| Toll { released: vec![id.as_str()], ..toll(3, missing) };
+        let id = brake.judge(&losses(3, &[0, 0]), at(1)).unwrap().id;
+        assert!(brake.judge(&Losses { released: vec!["vg-another"], ..losses(3, &[0, 0]) }, at(2)).is_some());
+        let released = |missing: &[i64]| Losses { released: vec![id.as_str()], ..losses(3, missing) };
         assert_eq!(brake.judge(&released(&[0, 0]), at(3)), None);
         assert!(brake.was_released());
         assert_eq!(brake.judge(&released(&[0, 0]), at(4)), None, "it stays released");
@@ -301,7 +306,7 @@ mod tests {
 
     #[test]
     fn after_a_restart_the_incident_has_the_name_that_people_were_told() {
-        let remembered = Toll { remembered: Some("vg-abcdefgh"), ..toll(3, &[0, 0]) };
+        let remembered = Losses { remembered: Some("vg-abcdefgh"), ..losses(3, &[0, 0]) };
         let incident = Brake::new(Scope::Group).judge(&remembered, at(50)).unwrap();
         assert_eq!(incident.id, "vg-abcdefgh");
         let other = Brake::new(Scope::VCenter).judge(&remembered, at(50)).unwrap();
@@ -310,10 +315,10 @@ mod tests {
 
     #[test]
     fn an_incident_from_before_that_is_over_lends_its_name_to_no_later_one() {
-        let released = |members, missing: &[i64]| Toll {
+        let released = |members, missing: &[i64]| Losses {
             remembered: Some("vc-before"),
             released: vec!["vc-before"],
-            ..toll(members, missing)
+            ..losses(members, missing)
         };
         // All are back when the operator starts.
         let mut brake = Brake::new(Scope::VCenter);
@@ -326,7 +331,7 @@ mod tests {
         assert!(brake.judge(&released(40, &[900; 40]), at(901)).is_some(), "nor after this one");
         // It held, and they came back.
         let mut brake = Brake::new(Scope::VCenter);
-        let held = Toll { released: Vec::new(), ..released(3, &[0, 0]) };
+        let held = Losses { released: Vec::new(), ..released(3, &[0, 0]) };
         assert_eq!(brake.judge(&held, at(0)).unwrap().id, "vc-before");
         assert_eq!(brake.judge(&released(3, &[]), at(10)), None);
         assert!(brake.judge(&released(40, &[900; 40]), at(901)).is_some(), "nor after this");
@@ -335,8 +340,8 @@ mod tests {
     #[test]
     fn what_a_person_has_said_holds_whatever_the_clock_does() {
         let mut brake = Brake::new(Scope::Group);
-        let id = brake.judge(&toll(3, &[0, 0]), at(1)).unwrap().id;
-        let released = |missing: &[i64]| Toll { released: vec![id.as_str()], ..toll(3, missing) };
+        let id = brake.judge(&losses(3, &[0, 0]), at(1)).unwrap().id;
+        let released = |missing: &[i64]| Losses { released: vec![id.as_str()], ..losses(3, missing) };
         assert_eq!(brake.judge(&released(&[0, 0]), at(1000)), None);
         let mut anew = released(&[1010, 1010]);
         anew.missing.iter_mut().for_each(|one| one.counts_from = at(1013));
@@ -349,13 +354,13 @@ mod tests {
 
     #[test]
     fn replacing_many_for_no_reason_that_anybody_gave_is_an_incident() {
-        let outdated = |unexplained| Toll { unexplained, ..toll(5, &[]) };
+        let outdated = |unexplained| Losses { unexplained, ..losses(5, &[]) };
         let mut brake = Brake::new(Scope::Group);
         assert_eq!(brake.judge(&outdated(1), at(0)), None);
         let incident = brake.judge(&outdated(5), at(1)).unwrap();
         assert_eq!((incident.cause, incident.count), (Cause::Outdated, 5));
         assert!(is_of_outdated(&incident.id) && !is_of_outdated("vg-abcdefgh"));
-        let go_on = Toll { released: vec![&incident.id], ..outdated(5) };
+        let go_on = Losses { released: vec![&incident.id], ..outdated(5) };
         assert_eq!(brake.judge(&go_on, at(2)), None);
         assert_eq!(brake.judge(&outdated(4), at(3)), None, "all of them may be replaced, one after the other");
     }

@@ -11,8 +11,8 @@ use crate::{
     Action,
     vmgroup::{
         Member,
+        membership::Membership,
         record::{BadRecord, Record},
-        roll::Roll,
     },
 };
 
@@ -23,7 +23,7 @@ pub const BEHIND: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub struct Recorded {
     /// What is so.
-    pub roll: Roll,
+    pub membership: Membership,
     /// What is written down for sure.
     written: Option<Written>,
     /// The version of the group that was written or read last, and when.
@@ -50,7 +50,7 @@ impl Recorded {
             return Ok(());
         }
         if let Some(written) = written.filter(|written| self.written.as_ref() != Some(written)) {
-            self.roll.set_record(Record::read(written)?);
+            self.membership.set_record(Record::read(written)?);
         }
         // Where somebody has taken it away, it is written again.
         self.written = written.cloned();
@@ -61,7 +61,7 @@ impl Recorded {
     /// What would have to be written, if it isn't what is written.
     #[must_use]
     pub fn to_write(&self) -> Option<Written> {
-        let now = self.roll.record()?.write();
+        let now = self.membership.record()?.write();
         (self.written.as_ref() != Some(&now)).then_some(now)
     }
 
@@ -79,7 +79,7 @@ impl Recorded {
 
     /// Notes what is about to be asked for, and says whether all that it depends on is written down.
     pub fn announce(&mut self, actions: &[Action], members: &[Member]) -> bool {
-        let Some(record) = self.roll.record_mut() else { return actions.is_empty() };
+        let Some(record) = self.membership.record_mut() else { return actions.is_empty() };
         let is_announced =
             |action: &&Action| matches!(action, Action::Clone(_) | Action::Destroy(_) | Action::MoveIntoFolder(_));
         let announced: Vec<_> = actions.iter().filter(is_announced).collect();
@@ -105,7 +105,7 @@ impl Recorded {
     /// The record, once the group has been looked at.
     #[must_use]
     pub fn now(&self) -> Option<&Record> {
-        self.roll.record()
+        self.membership.record()
     }
 }
 
@@ -165,24 +165,24 @@ mod tests {
     #[test]
     fn what_is_begun_is_written_first_and_what_is_only_seen_waits() {
         let mut recorded = Recorded::default();
-        recorded.roll.begin(|_| Vec::new(), 0);
+        recorded.membership.begin(|_| Vec::new(), 0);
         let clones = [Action::Clone(Slot(0)), Action::Clone(Slot(1))];
         assert!(!recorded.announce(&clones, &[]), "neither is written down");
         written(&mut recorded);
         assert!(recorded.announce(&clones, &[]));
-        recorded.roll.record_mut().unwrap().see(Slot(1));
+        recorded.membership.record_mut().unwrap().see(Slot(1));
         assert!(recorded.announce(&clones[..1], &[]), "nothing that is begun depends on what was seen");
         assert!(recorded.to_write().is_some(), "it is written all the same, in its time");
         assert!(!recorded.announce(&[Action::Clone(Slot(2))], &[]), "this is new");
         written(&mut recorded);
-        recorded.roll.record_mut().unwrap().use_folder(&FolderId("f-2".to_owned()));
+        recorded.membership.record_mut().unwrap().use_folder(&FolderId("f-2".to_owned()));
         assert!(!recorded.announce(&clones[..1], &[]), "it would be cloned into a folder that nobody would know of");
         written(&mut recorded);
         let machine = MachineId("vm-1".to_owned());
-        recorded.roll.record_mut().unwrap().condemn(Slot(1), machine.clone());
+        recorded.membership.record_mut().unwrap().condemn(Slot(1), machine.clone());
         assert!(recorded.announce(&clones[..1], &[]), "another's end is no matter of this one");
         written(&mut recorded);
-        recorded.roll.record_mut().unwrap().remove(Slot(0));
+        recorded.membership.record_mut().unwrap().remove(Slot(0));
         assert!(!recorded.announce(&clones[..1], &[]), "it is another VM than the one that is written down");
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     names::Slot,
     vcenter::{
         backoff::{Backoff, Pace},
-        brake::{Brake, Incident, Missing, Scope, Toll},
+        brake::{Brake, Incident, Losses, Missing, Scope},
     },
     vmgroup::{
         Desired, Hardware, Lookalikes, MachineId, Observed, Power, Refusal, Revision, UpdatePolicy,
@@ -124,7 +124,7 @@ impl InFlight {
                 self.shutdowns.entry(id.clone()).or_insert(now);
             }
             // Its machine is there, whenever it is told of.
-            (Action::Clone(slot), Some(made)) => self.record.roll.cloned(*slot, made),
+            (Action::Clone(slot), Some(made)) => self.record.membership.cloned(*slot, made),
             _ => drop(self.done.insert(action.clone(), now)),
         }
         if let (Subject::Machine(id), false) = (subject, matches!(action, Action::ShutdownGuest(_))) {
@@ -200,13 +200,13 @@ impl InFlight {
 
     /// How many machines the group of this UID has by the record, and those that are missing.
     #[must_use]
-    pub fn toll<'a>(&self, group: &'a str) -> (usize, Vec<Missing<'a>>) {
-        self.record.roll.toll(group)
+    pub fn losses<'a>(&self, group: &'a str) -> (usize, Vec<Missing<'a>>) {
+        self.record.membership.losses(group)
     }
 
     /// Nothing can be said of how long machines have been missing.
     pub fn restart_clocks(&mut self, now: Timestamp) {
-        self.record.roll.restart_clocks(now);
+        self.record.membership.restart_clocks(now);
     }
 
     /// Takes up what a plan has given up, and what it has no more use for.
@@ -214,7 +214,7 @@ impl InFlight {
         let has_unknown_clones = has_unknown_clones || self.may_be_cloned(now);
         let cloning: BTreeSet<Slot> =
             self.under_way.iter().chain(self.done.keys()).filter_map(Action::cloned_slot).collect();
-        let Some(record) = self.record.roll.record_mut() else { return };
+        let Some(record) = self.record.membership.record_mut() else { return };
         plan.given_up.iter().for_each(|slot| record.remove(*slot));
         if plan.settled && !has_unknown_clones {
             record.retain_pending(|slot| cloning.contains(&slot));
@@ -222,9 +222,9 @@ impl InFlight {
     }
 
     /// Says whether everything that makes or destroys has to stop for this group.
-    pub fn judge(&mut self, toll: &Toll<'_>, now: Timestamp) -> Option<Incident> {
+    pub fn judge(&mut self, losses: &Losses<'_>, now: Timestamp) -> Option<Incident> {
         let brake = self.brake.get_or_insert_with(|| Brake::new(Scope::Group));
-        let incident = brake.judge(toll, now);
+        let incident = brake.judge(losses, now);
         if self.is_stopped && incident.is_none() && !brake.was_released() {
             // They are coming back: those that are still missing have the time that any has.
             self.restart_clocks(now);

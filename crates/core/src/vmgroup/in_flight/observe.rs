@@ -15,9 +15,9 @@ use crate::{
     vmgroup::{
         Folder, FolderId, Lookalikes, MachineId, Member, Observed, Power, Refusal,
         inventory::Inventory,
+        membership::Matched,
         plan::outlived_shutdowns,
         record::{Record, Stage},
-        roll::Called,
         view::View,
     },
 };
@@ -74,7 +74,7 @@ impl InFlight {
             // Whoever made it, it is there.
             self.forget_failures_of(&Subject::Folder);
         }
-        let Called { found, held } = self.call_roll(view, group_folder.as_ref(), before, has_unknown_clones, now);
+        let Matched { found, held } = self.call_roll(view, group_folder.as_ref(), before, has_unknown_clones, now);
         let members = found.members.iter().filter_map(|(slot, id)| view.member(id, *slot, group_folder.as_ref()));
         let mut members: Vec<_> = members.collect();
         self.tidy(folder, &members, now);
@@ -89,7 +89,7 @@ impl InFlight {
         let folder_waits = self.waits.not_before(&Subject::Folder).is_some_and(|time| time > now);
         let slot = |subject: &Subject| if let Subject::Slot(slot) = subject { Some(*slot) } else { None };
         let cloning: BTreeSet<Slot> = busy.iter().filter_map(slot).collect();
-        let pending = self.record.roll.pending(&found);
+        let pending = self.record.membership.pending(&found);
         let unknown_clones = has_unknown_clones && !pending.is_empty();
         // In the group's own folder, their names let no second one in. In one that was before, they do.
         let may_be_elsewhere = self.record.now().is_some_and(|record| !record.left_folders().is_empty());
@@ -137,7 +137,7 @@ impl InFlight {
         busy: &BTreeSet<Subject>,
         now: Timestamp,
     ) -> Vec<FolderId> {
-        let Some(record) = self.record.roll.record_mut() else { return Vec::new() };
+        let Some(record) = self.record.membership.record_mut() else { return Vec::new() };
         record.retain_folders(|id| view.inventory.folder(id).is_some() && folder != Some(id));
         let name = names::folder(&view.desired.namespace, &view.desired.name);
         let is_free = |id: &&FolderId| {
@@ -166,19 +166,28 @@ impl InFlight {
         before: u32,
         has_unknown_clones: bool,
         now: Timestamp,
-    ) -> Called {
-        let roll = &mut self.record.roll;
+    ) -> Matched {
+        let membership = &mut self.record.membership;
         let sightings = |record: &Record| view.sightings(folder, record);
-        let sightings = sightings(roll.begin(sightings, before));
+        let sightings = sightings(membership.begin(sightings, before));
         let is_gone = |id: &MachineId| view.inventory.is_proved_gone(id);
-        let pending =
-            roll.record().into_iter().flat_map(Record::entries).filter(|(_, entry)| entry.stage == Stage::Pending);
+        let pending = membership
+            .record()
+            .into_iter()
+            .flat_map(Record::entries)
+            .filter(|(_, entry)| entry.stage == Stage::Pending);
         // Which slots they are for, nobody knows.
         let unknown = pending.map(|(slot, _)| slot).filter(|_| has_unknown_clones);
         let cloning: BTreeSet<Slot> = self.under_way.iter().filter_map(Action::cloned_slot).chain(unknown).collect();
-        let called =
-            roll.call(&view.desired.marker_uid, &sightings, &cloning, is_gone, |id| view.inventory.path_of(id), now);
-        if let (Some(record), Some(folder)) = (roll.record_mut(), folder) {
+        let called = membership.look(
+            &view.desired.marker_uid,
+            &sightings,
+            &cloning,
+            is_gone,
+            |id| view.inventory.path_of(id),
+            now,
+        );
+        if let (Some(record), Some(folder)) = (membership.record_mut(), folder) {
             record.use_folder(folder);
         }
         let names = |ids: &[MachineId]| ids.iter().map(|id| view.inventory.path_of(id)).collect();
@@ -340,7 +349,7 @@ mod tests {
         record.use_folder(&FolderId(folder.to_owned()));
         record.reserve([Slot(0)]);
         let mut in_flight = InFlight::default();
-        in_flight.record.roll.set_record(record);
+        in_flight.record.membership.set_record(record);
         in_flight
     }
 
@@ -434,7 +443,7 @@ mod tests {
         record.see(Slot(0));
         record.reserve([Slot(0)]);
         let mut in_flight = InFlight::default();
-        in_flight.record.roll.set_record(record);
+        in_flight.record.membership.set_record(record);
         let restarted = look_at(&mut in_flight, &inventory, false, Timestamp::UNIX_EPOCH);
         assert!(restarted.members.is_empty() && restarted.doubtful.contains(&Slot(0)), "{restarted:?}");
         let later = look_at(&mut in_flight, &inventory, false, Timestamp::UNIX_EPOCH + PATIENCE);
@@ -464,7 +473,7 @@ mod tests {
         record.reserve([Slot(0)]);
         record.see(Slot(0));
         let mut in_flight = InFlight::default();
-        in_flight.record.roll.set_record(record);
+        in_flight.record.membership.set_record(record);
         let folders = Folders(vec![("f-1", own(), "base")]);
         let held_since = |in_flight: &mut InFlight, second: i64| {
             look_at(in_flight, &folders, false, Timestamp::from_second(second).unwrap()).held[&Slot(0)]

@@ -8,7 +8,7 @@ use drover_api::{VmGroup, vmgroup::RELEASE_ANNOTATION};
 use super::{InFlight, replicas_before};
 use crate::{
     Action, Plan, Timestamp,
-    vcenter::brake::{Incident, Toll, is_of_outdated},
+    vcenter::brake::{Incident, Losses, is_of_outdated},
     vmgroup::{
         Desired, Observed,
         inventory::Inventory,
@@ -88,10 +88,10 @@ impl InFlight {
         let remembered = group.status.as_ref().and_then(|status| status.incident.as_deref());
         let was_settled = was_settled(group) || remembered.is_some_and(is_of_outdated) && is_current(group);
         let unexplained = self.unexplained(desired, observed, was_settled, now);
-        let (members, missing) = self.toll(&desired.uid);
+        let (members, missing) = self.losses(&desired.uid);
         let released = released_by(group).into_iter().chain(released.iter().map(String::as_str)).collect();
-        let toll = Toll { name: &desired.uid, members, missing, unexplained, released, remembered };
-        self.judge(&toll, now)
+        let losses = Losses { name: &desired.uid, members, missing, unexplained, released, remembered };
+        self.judge(&losses, now)
     }
 
     /// Takes up what a plan came to. `may_lack_clones`: some may be on their way that nobody here knows of.

@@ -205,7 +205,7 @@ fn note_quota(
     is_refused: bool,
 ) -> bool {
     let lacks_size = usage.as_ref().is_some_and(|usage| usage.lacks_size(plan, is_refused));
-    let Some(record) = recorded.roll.record_mut() else { return lacks_size };
+    let Some(record) = recorded.membership.record_mut() else { return lacks_size };
     match usage {
         Some(usage) => usage.reserve(record, plan, observed, is_refused),
         None if plan.settled => record.ask(None),

@@ -10,7 +10,7 @@ use drover_api::VmGroup;
 use drover_core::{
     Timestamp,
     names::{self, Slot},
-    vcenter::brake::{Incident, Missing, Toll},
+    vcenter::brake::{Incident, Losses, Missing},
     vmgroup::{MachineId, take_over::marker_uid},
 };
 use kube::ResourceExt;
@@ -42,7 +42,7 @@ impl Executor {
                 let is_there = |slot: Slot, instance: &str| {
                     shown.contains(instance) || named.contains(names::member(&name, &marker_uid, slot).as_str())
                 };
-                in_flight.record.roll.foresee(&marker_uid, is_there, now);
+                in_flight.record.membership.foresee(&marker_uid, is_there, now);
                 in_flight.is_unseen = true;
             }
         }
@@ -52,7 +52,7 @@ impl Executor {
     /// Takes those machines for back that the mirror shows again, of groups that can't be looked at: their groups can't say so.
     pub(crate) fn note_shown(&mut self, mirror: &Mirror) {
         let unseen = self.groups.iter_mut().filter(|(_, group)| group.in_flight.is_unseen);
-        let mut unseen = unseen.filter(|(_, group)| group.in_flight.record.roll.has_missing()).peekable();
+        let mut unseen = unseen.filter(|(_, group)| group.in_flight.record.membership.has_missing()).peekable();
         if unseen.peek().is_none() {
             return;
         }
@@ -60,13 +60,13 @@ impl Executor {
         for (uid, group) in unseen {
             let is_there = |id: &MachineId| mirror.machines.contains_key(&machine_reference(id));
             let uid = group.context.as_ref().map_or(uid, |context| &context.desired.marker_uid);
-            group.in_flight.record.roll.note_shown(uid, |instance| shown.contains(instance), is_there);
+            group.in_flight.record.membership.note_shown(uid, |instance| shown.contains(instance), is_there);
         }
     }
 
     /// How many machines are missing by now.
     pub(crate) fn missing(&self, now: Timestamp) -> usize {
-        let (_, missing) = toll(&self.groups);
+        let (_, missing) = losses(&self.groups);
         missing.iter().filter(|one| one.counts_from <= now).count()
     }
 
@@ -87,9 +87,9 @@ impl Executor {
         let remembered = own.as_deref().or(remembered);
         let all = self.released.clone();
         let released = all.iter().map(String::as_str).collect();
-        let (members, missing) = toll(&self.groups);
-        let toll = Toll { name: vcenter, members, missing, unexplained: 0, released, remembered };
-        let before = std::mem::replace(&mut self.incident, self.brake.judge(&toll, now));
+        let (members, missing) = losses(&self.groups);
+        let losses = Losses { name: vcenter, members, missing, unexplained: 0, released, remembered };
+        let before = std::mem::replace(&mut self.incident, self.brake.judge(&losses, now));
         if before.is_some() && self.incident.is_none() && !self.brake.was_released() {
             // They are coming back: those that are still missing have the time that any has.
             self.groups.values_mut().for_each(|group| group.in_flight.restart_clocks(now));
@@ -120,8 +120,8 @@ impl Executor {
 }
 
 /// How many machines all groups have, and those that are missing.
-fn toll(groups: &HashMap<String, Group>) -> (usize, Vec<Missing<'_>>) {
-    let tolls = groups.iter().map(|(uid, group)| group.in_flight.toll(uid));
+fn losses(groups: &HashMap<String, Group>) -> (usize, Vec<Missing<'_>>) {
+    let tolls = groups.iter().map(|(uid, group)| group.in_flight.losses(uid));
     tolls.fold((0, Vec::new()), |(members, mut all), (more, missing)| {
         all.extend(missing);
         (members + more, all)

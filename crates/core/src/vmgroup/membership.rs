@@ -1,4 +1,4 @@
-//! The roll of a group: its record, kept against what vCenter shows.
+//! Which VMs are a group's members: its record, kept against what vCenter shows.
 //!
 //! A VM that is seen and is the one that the record has is a member. One that isn't seen keeps its slot until it is proved to be gone,
 //! or has been given up for lost.
@@ -21,7 +21,7 @@ use crate::{
 
 /// The record of a group, with what was last seen of it.
 #[derive(Clone, Debug, Default)]
-pub struct Roll {
+pub struct Membership {
     /// What is so by now. `None` until the group has been looked at, or its record read.
     record: Option<Record>,
     /// The member that was last seen in each slot, and which incarnation it is.
@@ -39,14 +39,14 @@ pub struct Roll {
 
 /// What came of a look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Called {
+pub struct Matched {
     /// What each VM is to the group.
     pub found: Identified,
     /// The slots that have a VM by the record, and no member that can be seen.
     pub held: BTreeMap<Slot, Held>,
 }
 
-impl Roll {
+impl Membership {
     /// The record, once the group has been looked at.
     #[must_use]
     pub fn record(&self) -> Option<&Record> {
@@ -68,9 +68,9 @@ impl Roll {
         self.record.get_or_insert_with(|| first_record(&sightings(&Record::default()), said_before))
     }
 
-    /// Calls the roll: says which VMs are members, takes those off the record that are proved to be gone, and holds the slots of the
+    /// Looks: says which VMs are members, takes those off the record that are proved to be gone, and holds the slots of the
     /// others. `cloning` are the slots whose clone is on its way; `called` is what people call a VM.
-    pub fn call(
+    pub fn look(
         &mut self,
         uid: &str,
         sightings: &[Sighting],
@@ -78,7 +78,7 @@ impl Roll {
         is_proved_gone: impl Fn(&MachineId) -> bool,
         called: impl Fn(&MachineId) -> String,
         now: Timestamp,
-    ) -> Called {
+    ) -> Matched {
         let record = self.record.get_or_insert_default();
         for slot in recovered(uid, record, sightings, cloning) {
             record.recover(slot);
@@ -99,7 +99,7 @@ impl Roll {
         }
         let held = self.hold(&found, called, now);
         self.has_looked = true;
-        Called { found, held }
+        Matched { found, held }
     }
 
     /// Notes that a slot's clone has ended well: its VM is there, whenever it is told of.
@@ -166,7 +166,7 @@ impl Roll {
     /// How many VMs the group of this UID has by its record, and those that are missing. One that was given up is until the one that
     /// takes its place is seen.
     #[must_use]
-    pub fn toll<'a>(&self, group: &'a str) -> (usize, Vec<Missing<'a>>) {
+    pub fn losses<'a>(&self, group: &'a str) -> (usize, Vec<Missing<'a>>) {
         let members = self.record.as_ref().map_or(0, |record| record.made() + record.lost_slots());
         let missing = self.missing.iter().map(|(slot, (since, counts_from))| Missing {
             group,
@@ -291,39 +291,41 @@ mod tests {
     }
 
     /// A group of three whose VMs are all missing, the last one's successor being on its way.
-    fn hidden() -> Roll {
-        let mut roll = Roll::default();
+    fn hidden() -> Membership {
+        let mut membership = Membership::default();
         let mut record = Record::default();
         record.reserve([Slot(0), Slot(1), Slot(2)]);
         for slot in 0..3 {
             record.see(Slot(slot));
         }
-        roll.set_record(record);
-        let look = |roll: &mut Roll| roll.call(UID, &[], &BTreeSet::new(), |_| false, |id| id.0.clone(), at(0));
-        look(&mut roll);
-        roll.record_mut().unwrap().reserve([Slot(2)]);
-        look(&mut roll);
-        roll
+        membership.set_record(record);
+        let look = |membership: &mut Membership| {
+            membership.look(UID, &[], &BTreeSet::new(), |_| false, |id| id.0.clone(), at(0))
+        };
+        look(&mut membership);
+        membership.record_mut().unwrap().reserve([Slot(2)]);
+        look(&mut membership);
+        membership
     }
 
-    fn missing(roll: &Roll) -> Vec<u32> {
-        roll.toll(UID).1.iter().map(|one| one.slot.0).collect()
+    fn missing(membership: &Membership) -> Vec<u32> {
+        membership.losses(UID).1.iter().map(|one| one.slot.0).collect()
     }
 
     #[test]
     fn those_that_are_shown_while_the_group_can_not_be_looked_at_are_back_and_no_others() {
-        let mut roll = hidden();
-        assert_eq!(missing(&roll), [0, 1, 2]);
-        roll.note_shown(UID, |_| false, |_| false);
-        assert_eq!(missing(&roll), [0, 1, 2], "nothing says that they are back");
+        let mut membership = hidden();
+        assert_eq!(missing(&membership), [0, 1, 2]);
+        membership.note_shown(UID, |_| false, |_| false);
+        assert_eq!(missing(&membership), [0, 1, 2], "nothing says that they are back");
         let first = names::instance(UID, Slot(0), Incarnation(1));
-        roll.note_shown(UID, |instance| instance == first, |_| false);
-        assert_eq!(missing(&roll), [1, 2]);
+        membership.note_shown(UID, |instance| instance == first, |_| false);
+        assert_eq!(missing(&membership), [1, 2]);
         // It was given up, and is there after all.
         let third = names::instance(UID, Slot(2), Incarnation(1));
-        roll.note_shown(UID, |instance| instance == third, |_| false);
-        assert_eq!(missing(&roll), [1]);
-        assert!(roll.has_missing() && roll.toll(UID).0 == 3, "it is counted among as many as before");
+        membership.note_shown(UID, |instance| instance == third, |_| false);
+        assert_eq!(missing(&membership), [1]);
+        assert!(membership.has_missing() && membership.losses(UID).0 == 3, "it is counted among as many as before");
     }
 
     #[test]
@@ -351,30 +353,30 @@ mod tests {
 
     #[test]
     fn one_that_takes_the_place_of_a_lost_one_is_waited_for_as_long_as_any() {
-        let mut roll = hidden();
-        roll.cloned(Slot(2), MachineId("vm-9".to_owned()));
-        let held = roll.call(UID, &[], &BTreeSet::new(), |_| false, |id| id.0.clone(), at(500)).held;
+        let mut membership = hidden();
+        membership.cloned(Slot(2), MachineId("vm-9".to_owned()));
+        let held = membership.look(UID, &[], &BTreeSet::new(), |_| false, |id| id.0.clone(), at(500)).held;
         assert_eq!(held[&Slot(2)].since, at(500));
         assert_eq!(held[&Slot(1)].since, at(0));
     }
 
     #[test]
     fn what_is_missing_is_known_before_the_group_is_looked_at_and_the_look_keeps_its_time() {
-        let mut roll = Roll::default();
+        let mut membership = Membership::default();
         let mut record = Record::default();
         record.reserve([Slot(0), Slot(1), Slot(2)]);
         record.see(Slot(0));
         record.see(Slot(1));
-        roll.set_record(record);
-        roll.foresee(UID, |slot, _| slot == Slot(0), at(5));
+        membership.set_record(record);
+        membership.foresee(UID, |slot, _| slot == Slot(0), at(5));
         // The third is still to be made.
-        assert_eq!(missing(&roll), [1]);
-        let (_, toll) = roll.toll(UID);
-        assert!(toll[0].at_first && toll[0].since == at(5) && toll[0].counts_from == at(5), "{toll:?}");
-        roll.call(UID, &[], &BTreeSet::new(), |_| false, |id| id.0.clone(), at(7));
-        let (_, toll) = roll.toll(UID);
-        assert_eq!(toll.iter().map(|one| (one.slot.0, one.since)).collect::<Vec<_>>(), [(0, at(7)), (1, at(5))]);
-        roll.foresee(UID, |_, _| true, at(9));
-        assert_eq!(missing(&roll), [0, 1], "once it was looked at, only a look counts");
+        assert_eq!(missing(&membership), [1]);
+        let (_, losses) = membership.losses(UID);
+        assert!(losses[0].at_first && losses[0].since == at(5) && losses[0].counts_from == at(5), "{losses:?}");
+        membership.look(UID, &[], &BTreeSet::new(), |_| false, |id| id.0.clone(), at(7));
+        let (_, losses) = membership.losses(UID);
+        assert_eq!(losses.iter().map(|one| (one.slot.0, one.since)).collect::<Vec<_>>(), [(0, at(7)), (1, at(5))]);
+        membership.foresee(UID, |_, _| true, at(9));
+        assert_eq!(missing(&membership), [0, 1], "once it was looked at, only a look counts");
     }
 }
