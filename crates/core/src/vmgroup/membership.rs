@@ -343,7 +343,7 @@ mod tests {
             }
         };
         let look = |sightings: &[Sighting]| {
-            hidden().call(UID, sightings, &BTreeSet::new(), |_| false, |id| id.0.clone(), at(1)).found
+            hidden().look(UID, sightings, &BTreeSet::new(), |_| false, |id| id.0.clone(), at(1)).found
         };
         let (first, second) = (machine("vm-1", 1), machine("vm-2", 2));
         assert_eq!(look(std::slice::from_ref(&first)).members[&Slot(2)], first.id, "no other has come");
