@@ -2,12 +2,13 @@
 
 use std::{env, panic::AssertUnwindSafe, sync::Arc};
 
+use drover_api::VmGroup;
 use drover_core::reasons::Reason;
 use futures::{
     FutureExt,
     future::{self, BoxFuture, Shared},
 };
-use kube::{Client, Config};
+use kube::{Client, Config, runtime::reflector::store::Writer};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{Notify, mpsc},
@@ -156,20 +157,14 @@ async fn run_with(
         scope.clone(),
     );
     let (infos, writers) = Infos::new();
-    let context = Arc::new(Context::new(
-        kube.clone(),
-        events.clone(),
-        vcenters,
-        prepared.cluster,
-        infos,
-        loops.clone(),
-        scope.clone(),
-    ));
+    let (context, writer) =
+        Context::new(kube.clone(), events.clone(), vcenters, prepared.cluster, infos, loops.clone(), scope.clone());
+    let context = Arc::new(context);
     if let Some(admission) = &admission {
         Admission::begin(admission, &context);
     }
     let _duties = duties::start(&context, leases.clone(), changes, triggers, Arc::clone(&again));
-    let work = work(&context, environment.cloned(), orders, writers, metrics.clone(), told_to_stop.clone());
+    let work = work(&context, environment.cloned(), orders, (writers, writer), told_to_stop.clone());
     let all = future::try_join(work, shells.map(Ok));
     let outcome = tokio::select! {
         // What panics here has told so.
@@ -213,8 +208,7 @@ async fn work(
     context: &Arc<Context>,
     environment: Option<vim25::Client>,
     orders: mpsc::UnboundedReceiver<Trigger>,
-    writers: info::Writers,
-    metrics: Metrics,
+    (writers, group_writer): (info::Writers, Writer<VmGroup>),
     told_to_stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) -> Result<(), RunError> {
     let (vcenters, vcenter_writer) = SharedWatch::new();
@@ -224,7 +218,7 @@ async fn work(
         .scope
         .runs(scope::Controller::VCenter)
         .then(|| controllers::vcenter::start(context, &vcenters, vcenter_writer, others.vcenters));
-    metrics.at_scrape({
+    context.vcenters.metrics.at_scrape({
         let context = Arc::clone(context);
         move |metrics| context.vcenters.measure(metrics, &context.cluster)
     });
@@ -234,7 +228,7 @@ async fn work(
         return Ok(());
     }
     info!("Drover runs");
-    vmgroup::run(context, others.groups, told_to_stop).await;
+    vmgroup::run(context, group_writer, others.groups, told_to_stop).await;
     Ok(())
 }
 

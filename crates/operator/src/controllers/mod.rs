@@ -8,10 +8,8 @@ pub(crate) mod reconcile;
 pub(crate) mod vcenter;
 pub(crate) mod vmgroup;
 
-use std::sync::OnceLock;
-
 use drover_api::VmGroup;
-use kube::{Client, api::ObjectMeta};
+use kube::{Client, api::ObjectMeta, runtime::reflector::store::Writer};
 
 use crate::{
     kube::{events::Recorder, scope::Scope, shared_watch::SharedWatch},
@@ -31,13 +29,14 @@ pub(crate) struct Context {
     pub infos: Infos,
     pub loops: Loops,
     pub scope: Scope,
-    /// All groups, once they are watched.
-    pub groups: OnceLock<SharedWatch<VmGroup>>,
+    /// All groups, where they are watched.
+    pub groups: SharedWatch<VmGroup>,
     /// What was last said and written of each group.
     vmgroups: vmgroup::Memory,
 }
 
 impl Context {
+    /// What every reconcile needs, and where all groups are written to.
     pub(crate) fn new(
         kube: Client,
         events: Recorder,
@@ -46,9 +45,11 @@ impl Context {
         infos: Infos,
         loops: Loops,
         scope: Scope,
-    ) -> Self {
-        let (groups, vmgroups) = (OnceLock::new(), vmgroup::Memory::default());
-        Self { kube, events, vcenters, cluster, infos, loops, scope, groups, vmgroups }
+    ) -> (Self, Writer<VmGroup>) {
+        let (groups, writer) = SharedWatch::new();
+        let vmgroups = vmgroup::Memory::default();
+        let context = Self { kube, events, vcenters, cluster, infos, loops, scope, groups, vmgroups };
+        (context, writer)
     }
 
     /// Takes note of a group that the API server tells of.

@@ -12,6 +12,7 @@ use drover_core::{
     Timestamp,
     vcenter::backoff::{Backoff, Pace, Paces},
 };
+use futures::future;
 use kube::{
     Resource,
     runtime::{
@@ -149,6 +150,22 @@ impl Attempts {
 pub(crate) fn run<K, F>(
     controller: Controller<K>,
     orders: mpsc::UnboundedReceiver<ObjectRef<K>>,
+    reconcile: impl FnMut(Arc<K>, Arc<Context>) -> F + Send + 'static,
+    context: &Arc<Context>,
+    name: (&str, &'static str),
+) -> Running
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    F: Future<Output = Result<Requeue, Error>> + Send + 'static,
+{
+    run_after(future::ready(()), controller, orders, reconcile, context, name)
+}
+
+/// The same, once something has happened.
+pub(crate) fn run_after<K, F>(
+    event: impl Future<Output = ()> + Send + 'static,
+    controller: Controller<K>,
+    orders: mpsc::UnboundedReceiver<ObjectRef<K>>,
     mut reconcile: impl FnMut(Arc<K>, Arc<Context>) -> F + Send + 'static,
     context: &Arc<Context>,
     (name, kind): (&str, &'static str),
@@ -165,7 +182,10 @@ where
             on_error,
             Arc::clone(context),
         );
-    context.loops.start(name, |pulse| drive(controller, pulse))
+    context.loops.start(name, |pulse| async move {
+        pulse.wait(event).await;
+        drive(controller, pulse).await;
+    })
 }
 
 #[cfg(test)]

@@ -3,10 +3,7 @@
 use std::{
     collections::HashMap,
     fmt::Debug,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -23,7 +20,7 @@ use kube::{
     },
 };
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tracing::warn;
 
 use super::{
@@ -38,18 +35,36 @@ use crate::{loops::Pulse, telemetry::log::named};
 pub(crate) struct SharedWatch<K: Resource<DynamicType = ()> + 'static> {
     pub store: Store<K>,
     // The store can be waited for too, but only by one: kube wakes the last who asks, and that has to be the controller.
-    is_filled: Arc<AtomicBool>,
+    is_filled: Arc<watch::Sender<bool>>,
+    /// Other controllers of the same objects.
+    others: Arc<Mutex<Vec<mpsc::UnboundedSender<Arc<K>>>>>,
 }
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> SharedWatch<K> {
     /// An empty one, and where to write into it.
     pub(crate) fn new() -> (Self, Writer<K>) {
         let (store, writer) = reflector::store();
-        (Self { store, is_filled: Arc::default() }, writer)
+        (Self { store, is_filled: Arc::default(), others: Arc::default() }, writer)
     }
 
     pub(crate) fn is_filled(&self) -> bool {
-        self.is_filled.load(Ordering::Acquire)
+        *self.is_filled.borrow()
+    }
+
+    /// Returns once all that there was at first is in the store.
+    pub(crate) async fn filled(&self) {
+        // It lives as long as this does.
+        let _ = self.is_filled.subscribe().wait_for(|is_filled| *is_filled).await;
+    }
+
+    /// What another controller of the same objects is to reconcile. It runs once the store is [filled](Self::filled).
+    pub(crate) fn for_another(&self) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K>
+    where
+        K: Send + Sync,
+    {
+        let (told, others) = mpsc::unbounded_channel();
+        self.others.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+        received(others).map(|object| Ok(Arc::unwrap_or_clone(object)))
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = Arc<K>> + use<K> {
@@ -107,16 +122,22 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> SharedWatch<K> {
     where
         K: Send + Sync,
     {
-        let (is_filled, store) = (Arc::clone(&self.is_filled), self.store.clone());
+        let (is_filled, others, store) = (Arc::clone(&self.is_filled), Arc::clone(&self.others), self.store.clone());
         events.map(Ok).reflect(writer).flat_map(move |event: Result<_, watcher::Error>| {
             let stored = match event {
                 Ok(Event::Apply(object)) => vec![Arc::new(object)],
                 Ok(Event::InitDone) => {
-                    is_filled.store(true, Ordering::Release);
+                    is_filled.send_replace(true);
                     store.state()
                 }
                 _ => Vec::new(),
             };
+            for other in others.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+                for object in &stored {
+                    // One that has ended ends the operator.
+                    let _ = other.send(Arc::clone(object));
+                }
+            }
             stream::iter(stored.into_iter().map(|object| Ok(Arc::unwrap_or_clone(object))))
         })
     }
@@ -263,6 +284,7 @@ mod tests {
         };
         let (shared, writer) = SharedWatch::<ConfigMap>::new();
         let (tell, told) = mpsc::unbounded_channel();
+        let mut another = std::pin::pin!(shared.for_another());
         let mut reconciled = std::pin::pin!(shared.to_reconcile(received(told), writer));
         let stored = || shared.store.state().first().and_then(|object| object.resource_version());
         // The second list is of a watch that has begun anew.
@@ -274,6 +296,8 @@ mod tests {
             tell.send(Event::InitDone).unwrap();
             let next = reconciled.next().await.unwrap().unwrap();
             assert_eq!((next.resource_version(), stored()), (Some(version.to_owned()), Some(version.to_owned())));
+            shared.filled().await;
+            assert_eq!(another.next().await.unwrap().unwrap().resource_version().as_deref(), Some(version));
         }
         tell.send(Event::Apply(object("3"))).unwrap();
         assert_eq!(reconciled.next().await.unwrap().unwrap().resource_version().as_deref(), Some("3"));

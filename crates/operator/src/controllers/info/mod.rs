@@ -35,7 +35,10 @@ use kube::{
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
-    controllers::{Context, reconcile::run},
+    controllers::{
+        Context,
+        reconcile::{run, run_after},
+    },
     kube::{
         guard::Guarded,
         scope,
@@ -274,28 +277,25 @@ pub(crate) fn start(
     if has_machines {
         running.push(start_machines(context, writers.machines, machine_orders, news));
     }
-    // Not with the store of the groups' own controller: of two who wait for one to be filled, one is never woken.
-    let (groups, group_writer) = SharedWatch::new();
     if has_machines && runs(scope::Controller::VmGroup) {
-        let told = groups.follow(context.scope.reach.apis(&context.kube), group_writer, |_, _| {});
-        let controller = Controller::for_stream(told, groups.store.clone());
-        running.push(run(
-            controller,
-            publication_orders,
-            publish::members,
-            context,
-            ("publications", "VMInfoPublication"),
-        ));
+        running.push(start_publications(context, publication_orders));
     }
     // What is told to a controller that doesn't run is lost.
     let orders = stream::select(received(orders), received(changed));
     let loops = &context.loops;
-    running
-        .push(loops.start("distributor", |pulse| distribute(orders, lanes, groups.store, Arc::clone(context), pulse)));
+    running.push(loops.start("distributor", |pulse| distribute(orders, lanes, Arc::clone(context), pulse)));
     if has_hosts || has_machines {
         running.push(loops.start("figures", |pulse| reading::run(Arc::clone(context), pulse)));
     }
     (Others { groups: group_orders, vcenters: vcenter_orders }, running)
+}
+
+/// Publishes the members of groups, which the groups' own controller has told.
+fn start_publications(context: &Arc<Context>, orders: mpsc::UnboundedReceiver<ObjectRef<VmGroup>>) -> Running {
+    let groups = &context.groups;
+    let controller = Controller::for_stream(groups.for_another(), groups.store.clone());
+    let (filled, name) = (groups.clone(), ("publications", "VMInfoPublication"));
+    run_after(async move { filled.filled().await }, controller, orders, publish::members, context, name)
 }
 
 fn start_hosts(
@@ -336,13 +336,7 @@ fn start_machines(
 }
 
 /// Passes every trigger on to those that it is for.
-async fn distribute(
-    orders: impl Stream<Item = Trigger>,
-    lanes: Lanes,
-    groups: Store<VmGroup>,
-    context: Arc<Context>,
-    pulse: Pulse,
-) {
+async fn distribute(orders: impl Stream<Item = Trigger>, lanes: Lanes, context: Arc<Context>, pulse: Pulse) {
     let mut orders = std::pin::pin!(orders);
     let everybody = || Concerned { everybody: true, ..Concerned::default() };
     // The receivers live as long as the operator.
@@ -368,8 +362,8 @@ async fn distribute(
             Trigger::Namespace(_) | Trigger::All => everybody(),
         };
         if matches!(order, Trigger::VCenter(_) | Trigger::Namespace(_) | Trigger::All) {
-            for group in groups.state().iter().filter(|group| order.concerns(group)) {
-                let _ = lanes.publications.send(ObjectRef::from_obj(&**group));
+            for group in context.groups.all().filter(|group| order.concerns(group)) {
+                let _ = lanes.publications.send(ObjectRef::from_obj(&*group));
             }
             let _ = lanes.groups.send(order.clone());
         }

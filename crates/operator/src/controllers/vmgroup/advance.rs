@@ -95,8 +95,10 @@ pub(crate) fn load_records(context: &Context, live: &VCenterHandle) -> bool {
     if live.executor().are_records_loaded() {
         return true;
     }
-    let Some(all) = context.groups.get().filter(|groups| groups.is_filled()) else { return false };
-    let mut at_home = all.store.state();
+    if !context.groups.is_filled() {
+        return false;
+    }
+    let mut at_home = context.groups.store.state();
     at_home.retain(|group| group.status.as_ref().is_some_and(|status| status.vcenter.as_ref() == Some(&live.name)));
     // What the last holder has destroyed would be missing by records of before.
     let is_behind =

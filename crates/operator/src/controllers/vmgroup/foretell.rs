@@ -94,7 +94,7 @@ fn with_room(
     mut observed: Observed,
     now: Timestamp,
 ) -> Foretold {
-    let groups = || context.groups.get().map(|groups| groups.store.state()).unwrap_or_default();
+    let groups = || context.groups.store.state();
     let waiting =
         place.filter(|(bound, _)| bound.quota.is_some() && desired.deletion.is_none()).and_then(|(bound, mirror)| {
             let groups = groups();

@@ -93,11 +93,13 @@ fn settled(group: &VmGroup, vcenter: Option<&str>) -> Value {
 
 /// The groups in a vCenter that name what they may not use there, whether or not that is refused. None before groups are read.
 pub(crate) fn not_allowed_in(context: &Context, vcenter: &str) -> Option<Vec<String>> {
-    let groups = context.groups.get().filter(|groups| groups.is_filled())?;
+    if !context.groups.is_filled() {
+        return None;
+    }
     let is_at_home = |group: &VmGroup| group.status.as_ref().is_some_and(|it| it.vcenter.as_deref() == Some(vcenter));
     let is_refused =
         |group: &VmGroup| standing(group, ConditionType::Allowed).is_some_and(|allowed| allowed.status == "False");
-    let refused = groups.all().filter(|group| is_at_home(group) && is_refused(group));
+    let refused = context.groups.all().filter(|group| is_at_home(group) && is_refused(group));
     let mut names: Vec<_> = refused.map(|group| named(&*group)).collect();
     names.sort();
     Some(names)

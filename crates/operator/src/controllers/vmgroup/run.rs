@@ -6,7 +6,11 @@ use drover_api::VmGroup;
 use futures::{StreamExt, stream};
 use kube::{
     Resource, ResourceExt,
-    runtime::{Controller, controller, reflector::ObjectRef, watcher},
+    runtime::{
+        Controller, controller,
+        reflector::{ObjectRef, store::Writer},
+        watcher,
+    },
 };
 use tokio::sync::mpsc;
 
@@ -15,7 +19,7 @@ use crate::{
     controllers::{Context, reconcile::Attempts},
     kube::{
         guard::Guarded,
-        shared_watch::{SharedWatch, drive, received},
+        shared_watch::{drive, received},
     },
     vcenter::Trigger,
 };
@@ -23,11 +27,12 @@ use crate::{
 /// Keeps all groups as they are declared, until told to stop.
 pub(crate) async fn run(
     context: &Arc<Context>,
+    writer: Writer<VmGroup>,
     triggers: mpsc::UnboundedReceiver<Trigger>,
     told_to_stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
-    let (groups, group_writer) = SharedWatch::<VmGroup>::new();
-    let told = groups.watch(&context.events, context.scope.reach.apis(&context.kube), group_writer, {
+    let groups = &context.groups;
+    let told = groups.watch(&context.events, context.scope.reach.apis(&context.kube), writer, {
         let context = Arc::clone(context);
         let mut there = HashSet::new();
         move |event, _| match event {
@@ -52,8 +57,6 @@ pub(crate) async fn run(
             }
         }
     });
-    // There is one watch of them.
-    let _ = context.groups.set(groups.clone());
     let all = groups.store.clone();
     let controller = Controller::for_stream(told, groups.store.clone());
     context.vcenters.metrics.at_scrape({

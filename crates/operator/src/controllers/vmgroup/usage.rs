@@ -235,7 +235,7 @@ fn at_home(context: &Context, live: &VCenterHandle, is_asked: impl Fn(&str) -> b
     let is_here =
         |group: &VmGroup| group.status.as_ref().is_some_and(|status| status.vcenter.as_ref() == Some(&live.name));
     let is_asked = |group: &VmGroup| group.metadata.namespace.as_deref().is_some_and(&is_asked);
-    let all = context.groups.get().into_iter().flat_map(|groups| groups.store.state());
+    let all = context.groups.all();
     all.filter(|group| is_asked(group) && is_here(group)).collect()
 }
 

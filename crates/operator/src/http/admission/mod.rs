@@ -188,7 +188,7 @@ fn changed(context: &Context, question: &Question) -> Option<VmGroup> {
     let is_plain = question.sub_resource.is_empty();
     let known = || {
         let reference = ObjectRef::new(&question.name).within(&question.namespace);
-        context.groups.get()?.store.get(&reference).map(|group| (*group).clone())
+        context.groups.store.get(&reference).map(|group| (*group).clone())
     };
     let of_question = |object: &Option<Box<RawValue>>| read::<VmGroup>(object.as_deref()).filter(is_bounded);
     match question.operation {
