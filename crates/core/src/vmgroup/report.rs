@@ -211,9 +211,9 @@ mod tests {
         .unwrap()
     }
 
-    /// The clock, which somebody has set by an hour at each look, and the time.
+    /// The clock, which somebody sets by a minute at each look, and the time.
     fn at(second: u64) -> (Timestamp, Instant) {
-        let clock = Timestamp::from_second(i64::try_from(second).unwrap() * 3600).unwrap();
+        let clock = Timestamp::from_second(i64::try_from(second).unwrap() * 60).unwrap();
         (clock, *BEGIN + Duration::from_secs(second))
     }
 

@@ -149,7 +149,7 @@ mod tests {
         let first = [Action::CreateFolder, Action::Clone(Slot(0))];
         assert_eq!(order(&first, SourceState::NotSought), Order::Find);
         assert_eq!(order(&first, SourceState::Unusable), Order::Actions(vec![]));
-        assert_eq!(order(&first, SourceState::NoHost), Order::Actions(vec![Action::CreateFolder]));
+        assert_eq!(order(&first, SourceState::NoHost), Order::Write, "a folder is made, once that is written down");
         assert_eq!(order(&[], SourceState::NotSought), Order::Actions(vec![]));
     }
 }
