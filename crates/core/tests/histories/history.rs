@@ -46,6 +46,8 @@ pub(crate) struct History<'a> {
     pub no_template: bool,
     /// The incidents that a person has said to go on after.
     pub released: Vec<String>,
+    /// When an operator last saw everything as it was.
+    pub looked: Time,
     /// The machines that were given up for lost, before another took their place.
     pub given_up: BTreeSet<MachineId>,
     pub is_quiet: bool,
@@ -89,6 +91,7 @@ pub(crate) fn play(seed: u64, told: bool, counts: &mut Counts) {
         was_clock_set: false,
         no_template: false,
         released: Vec::new(),
+        looked: 0,
         given_up: BTreeSet::new(),
         is_quiet: false,
         effort: 0,
@@ -207,6 +210,9 @@ impl History<'_> {
         let shown = self.stale.is_none().then(|| self.news.shown(&self.world)).flatten();
         let seen = self.stale.as_ref().or(shown.as_ref());
         let is_seen = seen.is_none();
+        if is_seen {
+            self.looked = self.world.now;
+        }
         let is_exact = is_seen && self.operators.len() == 1 && self.late.is_empty();
         let known: BTreeSet<_> = self.operators[index].tasks.keys().copied().collect();
         let is_known = self.world.tasks.iter().all(|task| known.contains(&task.id));

@@ -61,11 +61,11 @@ impl Machine {
         (self.is_hidden, self.disconnected, self.inaccessible) = (false, None, None);
     }
 
-    /// It goes out of sight.
-    pub(crate) fn leave(&mut self, now: Time) {
+    /// It goes out of sight. `looked` is when an operator last saw everything as it was.
+    pub(crate) fn leave(&mut self, now: Time, looked: Time) {
         self.away = match self.away {
-            // That it was back for a moment, a late mirror may never have shown.
-            Some((since, back)) if back.is_none_or(|back| now - back < 60) => Some((since, None)),
+            // That it was back, for a moment or since then, nobody may have seen.
+            Some((since, back)) if back.is_none_or(|back| now - back < 60 || back >= looked) => Some((since, None)),
             _ => Some((now, None)),
         };
     }

@@ -225,6 +225,7 @@ impl History<'_> {
     /// Members go out of sight, or come back.
     pub(crate) fn disappear(&mut self) {
         let now = self.world.now;
+        let looked = self.looked;
         match self.chance.below(6) {
             0 => self.reappear(),
             what => {
@@ -232,7 +233,7 @@ impl History<'_> {
                 let Some(machine) = self.world.machines.get_mut(&id) else { return };
                 match what {
                     1 => {
-                        machine.leave(now);
+                        machine.leave(now, looked);
                         machine.is_hidden = true;
                         self.count("member hidden");
                     }
@@ -243,12 +244,12 @@ impl History<'_> {
                     }
                     3 => {
                         // An operator that is started by then doesn't know whose it is.
-                        machine.leave(now);
+                        machine.leave(now, looked);
                         machine.inaccessible.get_or_insert(now);
                         self.count("member inaccessible");
                     }
                     _ if self.world.tasks.is_empty() => {
-                        machine.leave(now);
+                        machine.leave(now, looked);
                         let machine = machine.clone();
                         self.world.machines.remove(&id);
                         self.world.unregistered.insert(id, machine);

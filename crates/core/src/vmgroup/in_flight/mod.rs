@@ -183,7 +183,9 @@ impl InFlight {
     #[must_use]
     pub fn wake(&self, now: Timestamp) -> Option<Timestamp> {
         let patience = self.done.values().filter_map(|since| since.checked_add(PATIENCE).ok());
-        patience.chain(self.waits.not_before(&Subject::Folder)).filter(|time| *time > now).min()
+        let doubts = [(self.unanswered, UNANSWERED), (self.unknown, PATIENCE)];
+        let doubts = doubts.into_iter().filter_map(|(since, limit)| since?.checked_add(limit).ok());
+        patience.chain(doubts).chain(self.waits.not_before(&Subject::Folder)).filter(|time| *time > now).min()
     }
 
     /// The group's folder seemed empty, and wasn't: what is in it can't be seen, or was not told of yet.

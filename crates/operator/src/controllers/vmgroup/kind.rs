@@ -111,9 +111,12 @@ fn went_with(kind: &ObjectMeta, group: &ObjectMeta) -> bool {
 }
 
 /// Whether a group was deleted before its kind was created: then an earlier kind has gone, and left the group behind. That is so where
-/// somebody has taken the finalizer off the kind, for want of an operator, and installed the kind again.
+/// somebody has taken the finalizer off the kind, for want of an operator, and installed the kind again. Times are whole seconds: a group
+/// that was created no earlier than the kind is of this kind, however soon it was deleted.
 fn went_with_a_kind_before(kind: &ObjectMeta, group: &ObjectMeta) -> bool {
-    kind.creation_timestamp.is_some() && group.deletion_timestamp <= kind.creation_timestamp
+    kind.creation_timestamp.is_some()
+        && group.deletion_timestamp <= kind.creation_timestamp
+        && group.creation_timestamp < kind.creation_timestamp
 }
 
 /// Whether the API server lets VmGroups be created, which it doesn't while it deletes their kind. `None`: it doesn't tell of the kind.
@@ -139,10 +142,12 @@ mod tests {
     fn a_group_that_was_deleted_before_its_kind_was_created_went_with_another() {
         let time = |second| Some(Time(Timestamp::from_second(second).unwrap()));
         let kind = ObjectMeta { creation_timestamp: time(50), ..ObjectMeta::default() };
-        let went = |second| {
-            let group = ObjectMeta { deletion_timestamp: time(second), ..ObjectMeta::default() };
+        let went = |created, deleted| {
+            let (creation_timestamp, deletion_timestamp) = (time(created), time(deleted));
+            let group = ObjectMeta { creation_timestamp, deletion_timestamp, ..ObjectMeta::default() };
             went_with_a_kind_before(&kind, &group)
         };
-        assert_eq!([49, 50, 51].map(went), [true, true, false], "in doubt it did");
+        assert_eq!([49, 50, 51].map(|deleted| went(40, deleted)), [true, true, false], "in doubt it did");
+        assert!(!went(50, 50), "it is of this kind");
     }
 }
