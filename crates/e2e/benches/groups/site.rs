@@ -75,13 +75,17 @@ impl Site {
         healed
     }
 
-    /// How long the operator has had a processor until it has put so many power-offs right, one after the other.
+    /// How long the operator has a processor to put so many power-offs right, one after the other, beyond what it takes at rest.
     pub(crate) fn cpu_time_to_heal(&self, times: u32) -> Option<Duration> {
-        let before = self.operator.cpu_time();
+        let (began, before) = (Instant::now(), self.operator.cpu_time());
         for _ in 0..times {
             self.heal_a_power_off()?;
         }
-        self.operator.cpu_time().checked_sub(before)
+        let (took, after) = (began.elapsed(), self.operator.cpu_time());
+        thread::sleep(took);
+        let at_rest = self.operator.cpu_time().saturating_sub(after);
+        println!("{:<36} {:>8.2} s  in {:.1} s", "CPU at rest", at_rest.as_secs_f64(), took.as_secs_f64());
+        Some(after.saturating_sub(before).saturating_sub(at_rest))
     }
 
     /// Ends the operator, powers a machine off, starts the operator again, and measures from then until it powers the machine on.
