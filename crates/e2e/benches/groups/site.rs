@@ -59,10 +59,18 @@ impl Site {
 
     /// Powers a machine off, and measures from then until it is powered on again.
     pub(crate) fn heal_a_power_off(&self) -> Option<Duration> {
-        let all = self.vcenter().machine_counts().powered_on;
+        self.heal(&self.a_machine())
+    }
+
+    /// One of the groups' machines.
+    fn a_machine(&self) -> String {
         let machines = self.vcenter().machines();
-        let machine = machines.iter().find(|path| path.contains("-replica-")).expect("the group has machines").clone();
-        let vcenter = self.vcenter().clone();
+        machines.iter().find(|path| path.contains("-replica-")).expect("the group has machines").clone()
+    }
+
+    fn heal(&self, machine: &str) -> Option<Duration> {
+        let all = self.vcenter().machine_counts().powered_on;
+        let (vcenter, machine) = (self.vcenter().clone(), machine.to_owned());
         let saboteur = thread::spawn(move || vcenter.govc(&["vm.power", "-off", "-force", &machine]));
         let patience = Duration::from_secs(20);
         let helped = || self.vcenter().calls("PowerOnVM_Task", OPERATOR);
@@ -75,23 +83,28 @@ impl Site {
         healed
     }
 
-    /// How long the operator has a processor to put so many power-offs right, one after the other, beyond what it takes at rest.
+    /// How long the operator has a processor to put so many power-offs right, one after the other, beyond what it takes at rest: it rests
+    /// for as long after each.
     pub(crate) fn cpu_time_to_heal(&self, times: u32) -> Option<Duration> {
-        let (began, before) = (Instant::now(), self.operator.cpu_time());
+        let machine = self.a_machine();
+        let used_since = |before| self.operator.cpu_time().saturating_sub(before);
+        let (mut working, mut at_rest) = (Duration::ZERO, Duration::ZERO);
         for _ in 0..times {
-            self.heal_a_power_off()?;
+            let (began, before) = (Instant::now(), self.operator.cpu_time());
+            self.heal(&machine)?;
+            // Until all that follows is said and written.
+            thread::sleep(Duration::from_secs(2));
+            working += used_since(before);
+            let (took, before) = (began.elapsed(), self.operator.cpu_time());
+            thread::sleep(took);
+            at_rest += used_since(before);
         }
-        let (took, after) = (began.elapsed(), self.operator.cpu_time());
-        thread::sleep(took);
-        let at_rest = self.operator.cpu_time().saturating_sub(after);
-        println!("{:<36} {:>8.2} s  in {:.1} s", "CPU at rest", at_rest.as_secs_f64(), took.as_secs_f64());
-        Some(after.saturating_sub(before).saturating_sub(at_rest))
+        Some(working.saturating_sub(at_rest))
     }
 
     /// Ends the operator, powers a machine off, starts the operator again, and measures from then until it powers the machine on.
     pub(crate) fn restart_and_heal(&mut self) -> Option<Duration> {
-        let machines = self.vcenter().machines();
-        let machine = machines.iter().find(|path| path.contains("-replica-")).expect("the group has machines").clone();
+        let machine = self.a_machine();
         self.operator.terminate();
         assert!(self.operator.succeeds_within(Duration::from_secs(20)), "it ends when it is told to");
         self.vcenter().govc(&["vm.power", "-off", "-force", &machine]).expect("the machine can be powered off");
