@@ -19,7 +19,7 @@ use crate::{
     },
     vmgroup::{
         Desired, Hardware, Lookalikes, MachineId, Observed, Power, Refusal, Revision, UpdatePolicy,
-        plan::to_be_replaced, recorded::Recorded,
+        plan::to_be_replaced, record::Record, recorded::Recorded,
     },
 };
 pub use failure::Failed;
@@ -183,8 +183,10 @@ impl InFlight {
     #[must_use]
     pub fn wake(&self, now: Timestamp) -> Option<Timestamp> {
         let patience = self.done.values().filter_map(|since| since.checked_add(PATIENCE).ok());
-        let doubts = [(self.unanswered, UNANSWERED), (self.unknown, PATIENCE)];
-        let doubts = doubts.into_iter().filter_map(|(since, limit)| since?.checked_add(limit).ok());
+        // Of no matter to a group that has no clones on their way: others may clone all day as the same user.
+        let is_waiting = self.record.now().is_some_and(Record::has_pending);
+        let doubts = [(self.unanswered, UNANSWERED), (self.unknown, PATIENCE)].into_iter().filter(|_| is_waiting);
+        let doubts = doubts.filter_map(|(since, limit)| since?.checked_add(limit).ok());
         patience.chain(doubts).chain(self.waits.not_before(&Subject::Folder)).filter(|time| *time > now).min()
     }
 

@@ -137,7 +137,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{names::Slot, vmgroup::desired::tests::desired};
+    use crate::{
+        names::Slot,
+        vmgroup::{desired::tests::desired, record::Record},
+    };
 
     #[test]
     fn nothing_is_cloned_and_no_first_folder_made_before_it_is_known_what_from() {
@@ -151,5 +154,17 @@ mod tests {
         assert_eq!(order(&first, SourceState::Unusable), Order::Actions(vec![]));
         assert_eq!(order(&first, SourceState::NoHost), Order::Write, "a folder is made, once that is written down");
         assert_eq!(order(&[], SourceState::NotSought), Order::Actions(vec![]));
+    }
+
+    #[test]
+    fn clones_that_nobody_knows_of_wake_those_groups_alone_that_may_wait_for_them() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut in_flight = InFlight { unknown: Some(at(0)), ..InFlight::default() };
+        let mut record = Record::default();
+        in_flight.record.membership.set_record(record.clone());
+        assert_eq!(in_flight.wake(at(1)), None);
+        record.reserve([Slot(0)]);
+        in_flight.record.membership.set_record(record);
+        assert_eq!(in_flight.wake(at(1)), Some(at(3)));
     }
 }
