@@ -1,25 +1,26 @@
 //! What vCenter has told: machines, hosts, folders and tasks as they are, in memory.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeSet, HashMap},
     time::Duration,
 };
 
 use drover_core::Timestamp;
 use vim25::{
-    Any, LocalizedMethodFault, ManagedObjectReference, Result,
-    enums::TaskInfoState,
-    props::{folder, task, virtual_machine as vm},
-    types::{ObjectUpdate, PropertySpec, TaskReasonUser},
+    ManagedObjectReference, Result,
+    props::{folder, virtual_machine as vm},
+    types::{ObjectUpdate, PropertySpec},
 };
 
 use super::{
     awaited::{Awaited, Change},
     details::Details,
+    gone::Gone,
     host::{self, Host},
     indexed::Indexed,
     inventory_names::{self, Concerned, Place},
     machine::{self, Machine},
+    task_states::{Destruction, TaskStates},
 };
 
 /// A group by its namespace and name.
@@ -31,45 +32,6 @@ pub(crate) struct Folder {
     pub parent: Option<ManagedObjectReference>,
 }
 
-/// A machine that has left, with what it was in.
-#[derive(Clone, Debug)]
-struct Departed {
-    containers: Vec<ManagedObjectReference>,
-    owner: GroupKey,
-    at: Timestamp,
-}
-
-/// A task that runs.
-#[derive(Clone, Debug)]
-pub(crate) struct Running {
-    /// Whether it brings VMs into a folder: it clones or moves.
-    pub brings_vms: bool,
-    /// The machine that it reconfigures, if it does.
-    reconfigures: Option<ManagedObjectReference>,
-    /// Who has asked for it.
-    pub user: Option<String>,
-}
-
-impl Running {
-    fn is_clone_of(&self, user: &str) -> bool {
-        self.brings_vms && self.is_of(user)
-    }
-
-    fn is_of(&self, user: &str) -> bool {
-        self.user.as_ref().is_none_or(|other| other.eq_ignore_ascii_case(user))
-    }
-}
-
-/// How a task ended.
-#[derive(Clone, Debug)]
-pub(crate) enum Ended {
-    /// Well, with what it has made, if anything.
-    Done(Option<ManagedObjectReference>),
-    Failed(LocalizedMethodFault),
-    /// vCenter has dropped the task before its end was seen. What it did, the world shows.
-    Unseen,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Mirror {
     pub machines: Indexed<Machine>,
@@ -77,17 +39,8 @@ pub(crate) struct Mirror {
     pub folders: Indexed<Folder>,
     /// The datacenters, clusters, resource pools and datastores.
     pub places: HashMap<ManagedObjectReference, Place>,
-    /// The tasks that have ended.
-    pub tasks: HashMap<ManagedObjectReference, Ended>,
-    /// The tasks that run.
-    pub running: HashMap<ManagedObjectReference, Running>,
-    /// The machines and folders that a task has destroyed, the last ones.
-    destroyed: HashSet<ManagedObjectReference>,
-    destroyed_in_order: VecDeque<ManagedObjectReference>,
-    /// The groups' machines that have left the view: hidden, removed with their host, unregistered or destroyed.
-    departed: HashMap<ManagedObjectReference, Departed>,
-    /// Whose tasks they are that were submitted from here, until their end is taken up.
-    pub submitters: HashMap<ManagedObjectReference, GroupKey>,
+    pub tasks: TaskStates,
+    gone: Gone,
     /// The groups that wait for something to be there.
     pub awaited: Awaited,
     /// What was read of templates and networks for clones.
@@ -96,19 +49,12 @@ pub(crate) struct Mirror {
 
 /// How much later than a task has destroyed what it was in, a machine may be told to have left.
 const LATE: Duration = Duration::from_secs(5);
-/// How many destroyed objects are remembered: more than vCenter lists tasks.
-const REMEMBERED: usize = 20_000;
 
 /// The properties that the mirror is made from.
 pub(crate) fn properties() -> Vec<PropertySpec> {
     let mut all = vec![machine::properties(), host::properties(), PropertySpec::of(&[&folder::NAME, &folder::PARENT])];
     all.extend(inventory_names::properties());
     all
-}
-
-/// The properties of tasks.
-pub(crate) fn task_properties() -> Vec<PropertySpec> {
-    vec![PropertySpec::of(&[&task::INFO])]
 }
 
 /// What a change of the mirror asks for.
@@ -128,7 +74,12 @@ impl Mirror {
     pub(crate) fn change(&mut self, mut update: ObjectUpdate, now: Timestamp, then: &mut Consequences) -> Result<()> {
         match update.obj.type_name() {
             "VirtualMachine" => self.change_machine(&mut update, now, then),
-            "Task" => self.change_task(&mut update, now, then),
+            "Task" => {
+                if let Some(Destruction { object, took }) = self.tasks.change(&mut update, then)? {
+                    self.note_destroyed(&object, took, now, then);
+                }
+                Ok(())
+            }
             "HostSystem" => self.change_host(&mut update, then),
             "Datacenter"
             | "ComputeResource"
@@ -170,23 +121,14 @@ impl Mirror {
             if let Some(marker) = machine.marker {
                 let containers = self.containers(machine.parent.as_ref().or(machine.facts.v_app.as_ref()));
                 then.groups.insert(marker.owner.clone());
-                if self.departed.len() > REMEMBERED {
-                    // What a task has destroyed is told of long before that.
-                    self.departed.retain(|_, departed| now.duration_since(departed.at).as_hours() < 1);
-                }
-                self.departed.insert(object.clone(), Departed { containers, owner: marker.owner, at: now });
+                self.gone.note_left(object, containers, marker.owner, now);
             }
         }
         if let Some(folder) = self.folders.remove(object) {
             then.groups.extend(self.awaited.of_folder(&folder.name));
             self.tell_awaiting(Change::Itself, [&folder.name, ""], then);
         }
-        // A list of recent tasks has an end, and what leaves it may well run: the end of our own is told of all the same.
-        if !self.submitters.contains_key(object) && !self.running.get(object).is_some_and(|running| running.brings_vms)
-        {
-            self.running.remove(object);
-            self.tasks.remove(object);
-        }
+        self.tasks.leave_list(object);
     }
 
     /// vCenter doesn't let an object be read. What is known of it holds, and nothing is done to it.
@@ -200,7 +142,7 @@ impl Mirror {
     /// Whether a machine is proved to be gone: a task has destroyed it, or something that it was in. That it isn't seen proves
     /// nothing.
     pub(crate) fn is_proved_gone(&self, machine: &ManagedObjectReference) -> bool {
-        !self.machines.contains_key(machine) && self.destroyed.contains(machine)
+        !self.machines.contains_key(machine) && self.gone.is_destroyed(machine)
     }
 
     /// Takes up that a task which took so long has destroyed an object, with all that was in it: what is still shown in it, and what
@@ -222,16 +164,8 @@ impl Mirror {
         };
         for machine in gone {
             let owner = self.machines.get(&machine).and_then(|machine| Some(machine.marker.as_ref()?.owner.clone()));
-            then.groups.extend(owner.or_else(|| Some(self.departed.get(&machine)?.owner.clone())));
-            if self.destroyed.insert(machine.clone()) {
-                self.destroyed_in_order.push_back(machine);
-            }
-            if self.destroyed_in_order.len() > REMEMBERED
-                && let Some(oldest) = self.destroyed_in_order.pop_front()
-            {
-                self.destroyed.remove(&oldest);
-                self.departed.remove(&oldest);
-            }
+            then.groups.extend(owner.or_else(|| self.gone.owner(&machine).cloned()));
+            self.gone.note_destroyed(machine);
         }
     }
 
@@ -242,47 +176,7 @@ impl Mirror {
             self.containers(parent).contains(container)
         };
         let inside = self.machines.iter().filter(|(_, machine)| machine.marker.is_some() && is_inside(machine));
-        let left = self.departed.iter().filter(|(_, gone)| gone.at >= since && gone.containers.contains(container));
-        inside.map(|(machine, _)| machine).chain(left.map(|(machine, _)| machine)).cloned().collect()
-    }
-
-    /// Whether a clone runs that this user has asked for, and nobody here knows of.
-    pub(crate) fn has_unknown_clone(&self, user: &str, is_known: impl Fn(&ManagedObjectReference) -> bool) -> bool {
-        self.running.iter().any(|(task, running)| running.is_clone_of(user) && !is_known(task))
-    }
-
-    /// The machines that this user has reconfigured by tasks that run, and that nobody here knows of.
-    pub(crate) fn unknown_reconfigurations(
-        &self,
-        user: &str,
-        is_known: impl Fn(&ManagedObjectReference) -> bool,
-    ) -> HashSet<&ManagedObjectReference> {
-        let unknown = self.running.iter().filter(|(task, running)| running.is_of(user) && !is_known(task));
-        unknown.filter_map(|(_, running)| running.reconfigures.as_ref()).collect()
-    }
-
-    /// vCenter doesn't know a task of ours any more. What it did, the world shows.
-    pub(crate) fn end_unseen(&mut self, task: &ManagedObjectReference, then: &mut Consequences) {
-        self.running.remove(task);
-        if let Some(group) = self.submitters.get(task) {
-            then.groups.insert(group.clone());
-            self.tasks.entry(task.clone()).or_insert(Ended::Unseen);
-        }
-    }
-
-    pub(crate) fn is_running(&self, task: &ManagedObjectReference) -> bool {
-        self.running.contains_key(task)
-    }
-
-    /// Whether a task that runs is a clone that this user has asked for.
-    pub(crate) fn is_clone_of(&self, task: &ManagedObjectReference, user: &str) -> bool {
-        self.running.get(task).is_some_and(|running| running.is_clone_of(user))
-    }
-
-    /// The clones that this user has asked for.
-    pub(crate) fn clones_of(&self, user: &str) -> Vec<ManagedObjectReference> {
-        let clones = self.running.iter().filter(|(_, running)| running.is_clone_of(user));
-        clones.map(|(task, _)| task.clone()).collect()
+        inside.map(|(machine, _)| machine).chain(self.gone.left(container, since)).cloned().collect()
     }
 
     /// Whether a group has machines here.
@@ -290,20 +184,13 @@ impl Mirror {
         self.machines.marked(group).any(|(_, machine)| machine.is_of(group, cluster))
     }
 
-    /// How a task ended, if it has. It is told once.
-    pub(crate) fn end_of(&mut self, task: &ManagedObjectReference) -> Option<Ended> {
-        let ended = self.tasks.remove(task)?;
-        self.submitters.remove(task);
-        Some(ended)
-    }
-
     fn change_machine(&mut self, update: &mut ObjectUpdate, now: Timestamp, then: &mut Consequences) -> Result<()> {
         let known = self.machines.contains_key(&update.obj);
         self.concern_machine(&update.obj, &mut then.concerned);
-        self.departed.remove(&update.obj);
+        self.gone.note_back(&update.obj);
         if !known {
             // A vCenter that was restored from a backup may give an id again.
-            self.destroyed.remove(&update.obj);
+            self.gone.unprove(&update.obj);
         }
         let mut machine = self.machines.change_or(&update.obj, || Machine::new(now));
         let (host_before, v_app_before) = (machine.facts.host.clone(), machine.facts.v_app.clone());
@@ -316,7 +203,7 @@ impl Mirror {
         if let Some(parent) = update.take(vm::PARENT)? {
             if parent.is_some() {
                 // It is in something: it had left what was destroyed, before that was known here.
-                self.destroyed.remove(&update.obj);
+                self.gone.unprove(&update.obj);
             }
             machine.parent = parent.map(Into::into);
         }
@@ -340,7 +227,7 @@ impl Mirror {
         let connection = machine.connection.clone();
         machine.facts.change(update, connection.as_deref());
         if machine.facts.v_app.is_some() && machine.facts.v_app != v_app_before {
-            self.destroyed.remove(&update.obj);
+            self.gone.unprove(&update.obj);
         }
         machine.created = machine.facts.created.unwrap_or(machine.created);
         let from = if known { now } else { machine.facts.up_since(now) };
@@ -445,50 +332,12 @@ impl Mirror {
             let change = if name_before.is_empty() && !is_used { Change::Itself } else { Change::Path };
             self.tell_awaiting(change, [&name_before, &name], then);
         }
-        if is_moved && !self.destroyed.is_empty() {
+        if is_moved && !self.gone.has_none_destroyed() {
             // What is in it has left with it what was destroyed.
             for machine in self.machines_in(&update.obj, Timestamp::MAX) {
-                self.destroyed.remove(&machine);
+                self.gone.unprove(&machine);
             }
         }
-        Ok(())
-    }
-
-    fn change_task(&mut self, update: &mut ObjectUpdate, now: Timestamp, then: &mut Consequences) -> Result<()> {
-        let Some(Some(info)) = update.take(task::INFO)? else { return Ok(()) };
-        let ended = match info.state {
-            TaskInfoState::Success => {
-                let is_destruction = info.description_id.ends_with(".destroy");
-                if let Some(object) = info.entity.filter(|_| is_destruction) {
-                    let begun = info.start_time.unwrap_or(info.queue_time);
-                    let took = info.complete_time.map(|end| end.duration_since(begun));
-                    let took = took.and_then(|took| Duration::try_from(took).ok()).unwrap_or_default();
-                    self.note_destroyed(&object.into(), took, now, then);
-                }
-                Ended::Done(match info.result {
-                    Some(Any::Reference(made)) => Some(made),
-                    _ => None,
-                })
-            }
-            TaskInfoState::Error => Ended::Failed(info.error.unwrap_or_default()),
-            _ => {
-                let user = info.reason.downcast_ref::<TaskReasonUser>().map(|reason| reason.user_name.clone());
-                // vCenter says `Folder.moveInto`, simulators the name of the call.
-                let brings_vms = ["VirtualMachine.clone", "Folder.moveInto"]
-                    .iter()
-                    .any(|beginning| info.description_id.starts_with(beginning));
-                if brings_vms && !self.running.contains_key(&update.obj) {
-                    then.clones.push(update.obj.clone());
-                }
-                let is_reconfiguration = info.description_id == "VirtualMachine.reconfigure";
-                let reconfigures = info.entity.filter(|_| is_reconfiguration).map(Into::into);
-                self.running.insert(update.obj.clone(), Running { brings_vms, reconfigures, user });
-                return Ok(());
-            }
-        };
-        self.running.remove(&update.obj);
-        self.tasks.insert(update.obj.clone(), ended);
-        then.groups.extend(self.submitters.get(&update.obj).cloned());
         Ok(())
     }
 }
@@ -499,7 +348,7 @@ mod tests {
         names::Slot,
         vmgroup::{Revision, inventory::Marker},
     };
-    use vim25::types::{PropertyChange, TaskInfo};
+    use vim25::{Any, types::PropertyChange};
 
     use super::*;
     use crate::vcenter::awaited::Awaiting;
@@ -528,28 +377,6 @@ mod tests {
         (machine.parent, machine.marker) = (Some(reference("Folder", "f-1")), Some(marker));
         mirror.machines.insert(reference("VirtualMachine", "vm-1"), machine);
         mirror
-    }
-
-    #[test]
-    fn what_brings_vms_into_a_folder_is_known_by_the_words_of_every_vcenter() {
-        let runs = |description: &str| {
-            let mut mirror = mirror();
-            let info = TaskInfo {
-                state: TaskInfoState::Running,
-                description_id: description.to_owned(),
-                ..TaskInfo::default()
-            };
-            let val = Some(Any::object(info));
-            let change = PropertyChange { name: "info".to_owned(), val, ..PropertyChange::default() };
-            let obj = reference("Task", "task-1");
-            let update = ObjectUpdate { obj, change_set: vec![change], ..ObjectUpdate::default() };
-            mirror.change(update, Timestamp::UNIX_EPOCH, &mut Consequences::default()).unwrap();
-            mirror.has_unknown_clone("drover", |_| false)
-        };
-        for description in ["VirtualMachine.clone", "Folder.moveInto", "Folder.moveIntoFolder"] {
-            assert!(runs(description), "{description}");
-        }
-        assert!(!runs("VirtualMachine.powerOn") && !runs("Folder.createVm"));
     }
 
     #[test]

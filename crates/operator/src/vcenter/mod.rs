@@ -7,6 +7,7 @@ pub(crate) mod details;
 pub(crate) mod executor;
 pub(crate) mod facts;
 pub(crate) mod figures;
+mod gone;
 pub(crate) mod host;
 mod indexed;
 pub(crate) mod inventory;
@@ -21,6 +22,7 @@ pub(crate) mod privileges;
 mod property;
 mod sight;
 pub(crate) mod source;
+pub(crate) mod task_states;
 
 use std::sync::{
     Arc, OnceLock,
@@ -255,7 +257,7 @@ impl VCenterHandle {
     /// replica may have worked in between.
     pub(crate) fn enter(&self, mandate: &Mandate) {
         if self.executor().enter(mandate.epoch()) {
-            self.mirror().submitters.clear();
+            self.mirror().tasks.forget_submitters();
             self.privileges().doubt();
             self.track_unknown_clones();
         }
@@ -264,7 +266,7 @@ impl VCenterHandle {
     /// Forgets what was queued and is remembered: another replica works here now.
     pub(crate) fn resign(&self) {
         self.executor().resign();
-        self.mirror().submitters.clear();
+        self.mirror().tasks.forget_submitters();
     }
 
     /// The proof that it may be changed now, if it may: all of it is in sight, it is the vCenter that it always was, and this replica
@@ -378,7 +380,7 @@ impl VCenterHandle {
     /// Clones that an operator has left behind which was ended: groups wait for their ends.
     fn track_unknown_clones(&self) {
         let user = self.user();
-        let clones = self.mirror().clones_of(&user);
+        let clones = self.mirror().tasks.clones_of(&user);
         for task in &clones {
             self.track(task);
         }
@@ -392,10 +394,7 @@ impl VCenterHandle {
                 Update::Changed { update, watch } => {
                     let object = update.obj.clone();
                     let is_tracked = watch == Collector::TASKS;
-                    if is_tracked
-                        && !self.mirror().submitters.contains_key(&object)
-                        && !self.mirror().is_running(&object)
-                    {
+                    if is_tracked && !self.mirror().tasks.is_ours(&object) && !self.mirror().tasks.is_running(&object) {
                         // Its end was told of already.
                         continue;
                     }
@@ -403,7 +402,7 @@ impl VCenterHandle {
                         warn!(vcenter = %self.name, %object, %error, "Update from vCenter not understood");
                     }
                 }
-                Update::Gone { object, watch: Collector::TASKS } => self.mirror().end_unseen(&object, &mut then),
+                Update::Gone { object, watch: Collector::TASKS } => self.mirror().tasks.end_unseen(&object, &mut then),
                 Update::Gone { object, .. } => self.mirror().remove(&object, now, &mut then),
                 Update::Missing { missing, .. } => {
                     warn!(vcenter = %self.name, object = %missing.obj, fault = %missing.fault, "Object in vCenter not readable");
@@ -427,7 +426,7 @@ impl VCenterHandle {
         }
         for clone in then.clones {
             // Its end may be told nowhere else.
-            if self.mirror().is_clone_of(&clone, &self.user()) {
+            if self.mirror().tasks.is_clone_of(&clone, &self.user()) {
                 self.track(&clone);
             }
         }
@@ -499,7 +498,7 @@ async fn follow(live: Arc<VCenterHandle>, pulse: Pulse) {
     live.sight().watch(collector.watch(Watch { scope, properties: mirror::properties() }));
     if let Some(tasks) = tasks {
         let scope = Scope::Listed { by: tasks.into(), path: "recentTask".to_owned() };
-        live.sight().watch(collector.watch(Watch { scope, properties: mirror::task_properties() }));
+        live.sight().watch(collector.watch(Watch { scope, properties: task_states::properties() }));
     }
     live.tasks().collector = Some(Arc::new(collector));
     read(&live, updates, &pulse).await;

@@ -67,7 +67,7 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
     let awaiting = awaiting(desired);
     mirror.awaited.folder(names::folder(&desired.namespace, &desired.name), awaiting.clone());
     let lag = executor.may_lag();
-    let is_running = mirror.has_unknown_clone(&live.user(), |task| executor.is_known(task));
+    let is_running = mirror.tasks.has_unknown_clone(&live.user(), |task| executor.is_known(task));
     // A group that goes ends only when all is known that another replica has begun for it.
     let has_unknown_clones = is_running || lag.is_some() && desired.deletion.is_some();
     let bar = bar(site, &mut mirror, found, &awaiting);

@@ -75,7 +75,7 @@ pub(crate) async fn preview(
         cluster,
         marked,
         room: bar.as_ref().map(|_| Room::NONE),
-        has_unknown_clones: mirror.running.values().any(|running| running.brings_vms),
+        has_unknown_clones: mirror.tasks.bring_vms(),
     };
     let mut observed = observe_anew(group, &view, Instant::now(), now);
     if let Some(bar) = bar.filter(|_| plan(desired, &observed, now).held_back > 0) {

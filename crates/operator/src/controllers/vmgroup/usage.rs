@@ -274,7 +274,7 @@ fn tally(
     let own_uid = own.map(|(desired, ..)| desired.marker_uid.as_str());
     let mut counts: BTreeMap<String, Count> = BTreeMap::new();
     let mut seen: HashSet<Known<'_>> = HashSet::new();
-    let growing = mirror.unknown_reconfigurations(user, |task| executor.is_known(task));
+    let growing = mirror.tasks.unknown_reconfigurations(user, |task| executor.is_known(task));
     for (reference, machine) in mirror.machines.iter() {
         let Some((namespace, known)) = member(machine, cluster).filter(|(namespace, _)| is_asked(namespace)) else {
             continue;

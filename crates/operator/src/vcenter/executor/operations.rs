@@ -35,8 +35,9 @@ use crate::{
     vcenter::{
         Trigger, VCenterHandle,
         inventory::{machine_id, machine_reference},
-        mirror::{Consequences, Ended, GroupKey, Mirror},
+        mirror::{Consequences, GroupKey, Mirror},
         source::Source,
+        task_states::Ended,
     },
 };
 
@@ -105,9 +106,9 @@ impl Executor {
 
     /// Takes up the tasks that have ended.
     pub(crate) fn learn(&mut self, mirror: &mut Mirror, now: Timestamp) {
-        let ended: Vec<_> = self.tasks.keys().filter(|task| mirror.tasks.contains_key(task)).cloned().collect();
+        let ended: Vec<_> = self.tasks.keys().filter(|task| mirror.tasks.has_ended(task)).cloned().collect();
         for task in ended {
-            if let (Some(op), Some(ended)) = (self.tasks.remove(&task), mirror.end_of(&task)) {
+            if let (Some(op), Some(ended)) = (self.tasks.remove(&task), mirror.tasks.end_of(&task)) {
                 self.end(op, ended, mirror, now);
             }
         }
@@ -175,10 +176,10 @@ impl Executor {
                 info!(%vmgroup, %vcenter, %operation, vm = vm.as_ref().map(display), task = %task.value(), "Operation started");
                 op.task = Some(task.value().to_owned());
                 let task: ManagedObjectReference = task.into();
-                mirror.submitters.insert(task.clone(), op.context.key());
+                mirror.tasks.note_submitted(&task, op.context.key());
                 self.tasks.insert(task.clone(), op);
                 // It may have ended, and been seen to, before the answer was here.
-                return (!mirror.tasks.contains_key(&task)).then_some(task);
+                return (!mirror.tasks.has_ended(&task)).then_some(task);
             }
             // It is planned again when vCenter is in sight, by whoever has the claim then.
             Ok(Submitted::Withheld) => {
