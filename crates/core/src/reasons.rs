@@ -23,6 +23,12 @@ macro_rules! reasons {
                 }
             }
 
+            /// The one of this word.
+            #[must_use]
+            pub fn of(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|one| one.word() == word)
+            }
+
             /// What it means, for a person.
             #[must_use]
             pub fn meaning(self) -> &'static str {

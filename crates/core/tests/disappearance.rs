@@ -210,7 +210,7 @@ impl Play {
         let sightings = self.sightings();
         let nothing_is_away = self.away.is_empty() && !self.was_killed;
         let destroyed = &self.destroyed;
-        let called = self.membership.look(
+        let matched = self.membership.look(
             UID,
             &sightings,
             &BTreeSet::new(),
@@ -218,14 +218,14 @@ impl Play {
             |id| id.0.clone(),
             at(self.now),
         );
-        let members = called.found.members.iter().map(|(slot, id)| member(id, *slot, &self.vms[id])).collect();
+        let members = matched.found.members.iter().map(|(slot, id)| member(id, *slot, &self.vms[id])).collect();
         let (total, missing) = self.membership.losses(UID);
         let released = self.released.iter().map(String::as_str).collect();
         let losses = Losses { name: UID, members: total, missing, released, ..Losses::default() };
         let incident = self.brake.judge(&losses, at(self.now));
         assert!(incident.is_none() || !nothing_is_away, "what was asked for is no incident: {incident:?}");
         let folder = if self.vms.is_empty() { Folder::Empty } else { Folder::Occupied };
-        Observed { folder, members, held: called.held, is_stopped: incident.is_some(), ..Observed::default() }
+        Observed { folder, members, held: matched.held, is_stopped: incident.is_some(), ..Observed::default() }
     }
 
     /// Plans, and does what the plan says, with every promise checked.

@@ -98,11 +98,10 @@ pub fn event(before: Option<&MyOwnShellStatus>, after: &MyOwnShellStatus) -> Opt
     let ready = |status: &MyOwnShellStatus| conditions::find(&status.conditions, ConditionType::Ready).cloned();
     let was = before.and_then(ready);
     let ready = ready(after).filter(|ready| was.is_none_or(|was| was.reason != ready.reason))?;
-    let is_reason = |condition: &Condition, reason: Reason| condition.reason == reason.word();
-    let reason = Reason::ALL.iter().find(|reason| is_reason(&ready, **reason))?;
-    match reason {
+    match Reason::of(&ready.reason)? {
         Reason::Reconciled | Reason::Provisioning | Reason::Deleting => None,
-        reason => Some(Event { is_warning: *reason != Reason::Expired, reason: reason.word(), message: ready.message }),
+        Reason::Expired => Some(Event::normal(Reason::Expired, ready.message)),
+        reason => Some(Event::warning(reason, ready.message)),
     }
 }
 

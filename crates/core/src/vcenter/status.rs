@@ -234,7 +234,7 @@ fn summed_up(details: &[Condition]) -> [ConditionUpdate; 3] {
     ];
     let bad = good.into_iter().find_map(|(kind, good)| {
         let condition = find(details, kind).filter(|condition| condition.status != good)?;
-        let reason = Reason::ALL.iter().copied().find(|reason| reason.word() == condition.reason)?;
+        let reason = Reason::of(&condition.reason)?;
         // What nobody has checked yet is in nobody's way once vCenter is there.
         (reason != Reason::NotChecked).then_some((reason, condition))
     });
@@ -259,7 +259,7 @@ fn events(before: &VCenterStatus, after: &VCenterStatus) -> Vec<Event> {
         (ConditionType::Published, "True", "all hosts are published"),
     ] {
         let (Some(is), was) = (find(&after.conditions, kind), find(&before.conditions, kind)) else { continue };
-        let Some(reason) = Reason::ALL.iter().copied().find(|reason| reason.word() == is.reason) else { continue };
+        let Some(reason) = Reason::of(&is.reason) else { continue };
         let was_so = |status: &str| was.is_some_and(|was| was.status == status);
         match is.status.as_str() {
             status if was_so(status) && was.is_some_and(|was| was.reason == is.reason) => {}

@@ -30,17 +30,14 @@ const AGAIN: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Du
 #[derive(Clone)]
 pub(crate) struct Recorder(Arc<Shared>);
 
-/// Something that is asked about something.
-type Question<T> = Box<dyn Fn(&T) -> bool + Send + Sync>;
-
 struct Shared {
     kube: Client,
     /// An object has so many events a minute, whoever tells them.
     limits: Mutex<EventLimits>,
     /// Whether this replica tells what all replicas are told.
-    tells_for_all: Question<()>,
+    tells_for_all: Box<dyn Fn() -> bool + Send + Sync>,
     /// Nothing can be made in one that is being deleted, and who deletes it needs no events there.
-    is_ending: Question<str>,
+    is_ending: Box<dyn Fn(&str) -> bool + Send + Sync>,
     loops: Loops,
 }
 
@@ -55,7 +52,7 @@ impl Recorder {
         Self(Arc::new(Shared {
             kube: kube.clone(),
             limits: Mutex::default(),
-            tells_for_all: Box::new(move |()| tells_for_all()),
+            tells_for_all: Box::new(tells_for_all),
             is_ending: Box::new(is_ending),
             loops: loops.clone(),
         }))
@@ -63,7 +60,7 @@ impl Recorder {
 
     /// Tells what all replicas are told, if this is the one of them that does.
     pub(crate) fn tell_for_all<K: Resource<DynamicType = ()>>(&self, about: &K, told: &[Event]) {
-        if (self.0.tells_for_all)(&()) {
+        if (self.0.tells_for_all)() {
             self.tell(about, told);
         }
     }

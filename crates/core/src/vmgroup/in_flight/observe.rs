@@ -74,7 +74,7 @@ impl InFlight {
             // Whoever made it, it is there.
             self.forget_failures_of(&Subject::Folder);
         }
-        let Matched { found, held } = self.call_roll(view, group_folder.as_ref(), before, has_unknown_clones, now);
+        let Matched { found, held } = self.match_members(view, group_folder.as_ref(), before, has_unknown_clones, now);
         let members = found.members.iter().filter_map(|(slot, id)| view.member(id, *slot, group_folder.as_ref()));
         let mut members: Vec<_> = members.collect();
         self.tidy(folder, &members, now);
@@ -159,7 +159,7 @@ impl InFlight {
     }
 
     /// Says which machines are the group's, and which of them can't be seen.
-    fn call_roll(
+    fn match_members(
         &mut self,
         view: &View<'_, impl Inventory>,
         folder: Option<&FolderId>,
@@ -179,7 +179,7 @@ impl InFlight {
         // Which slots they are for, nobody knows.
         let unknown = pending.map(|(slot, _)| slot).filter(|_| has_unknown_clones);
         let cloning: BTreeSet<Slot> = self.under_way.iter().filter_map(Action::cloned_slot).chain(unknown).collect();
-        let called = membership.look(
+        let matched = membership.look(
             &view.desired.marker_uid,
             &sightings,
             &cloning,
@@ -191,8 +191,8 @@ impl InFlight {
             record.use_folder(folder);
         }
         let names = |ids: &[MachineId]| ids.iter().map(|id| view.inventory.path_of(id)).collect();
-        self.lookalikes = Lookalikes { copies: names(&called.found.copies), returned: names(&called.found.returned) };
-        called
+        self.lookalikes = Lookalikes { copies: names(&matched.found.copies), returned: names(&matched.found.returned) };
+        matched
     }
 
     /// Forgets what is over.

@@ -121,8 +121,8 @@ impl Executor {
 
 /// How many machines all groups have, and those that are missing.
 fn losses(groups: &HashMap<String, Group>) -> (usize, Vec<Missing<'_>>) {
-    let tolls = groups.iter().map(|(uid, group)| group.in_flight.losses(uid));
-    tolls.fold((0, Vec::new()), |(members, mut all), (more, missing)| {
+    let all = groups.iter().map(|(uid, group)| group.in_flight.losses(uid));
+    all.fold((0, Vec::new()), |(members, mut all), (more, missing)| {
         all.extend(missing);
         (members + more, all)
     })
