@@ -143,7 +143,7 @@ impl Operator {
             let conflict = view.conflict().filter(|_| place.desired.deletion.is_none());
             let plan = plan_unless(conflict.as_deref(), place.desired, &observed, now);
             self.in_flight.note_plan(place.desired, &plan, has_unknown_clones || lags, now);
-            let order = self.in_flight.order(place.desired, &observed, &plan, SourceState::Known, false);
+            let order = self.in_flight.order(place.desired, &observed, &plan, SourceState::Known);
             let incident = incident.map(|incident| incident.id);
             let mut done = Reconciled { plan, observed, actions: Vec::new(), incident, has_crashed: false, mishaps: 0 };
             let Order::Actions(orders) = order else {

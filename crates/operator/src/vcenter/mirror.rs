@@ -14,13 +14,14 @@ use vim25::{
 
 use super::{
     awaited::{Awaited, Change},
-    details::Details,
     gone::Gone,
     host::{self, Host},
     indexed::Indexed,
     inventory_names::{self, Concerned, Place},
     machine::{self, Machine},
+    networks::{self, Networks},
     task_states::{Destruction, TaskStates},
+    templates::Templates,
 };
 
 /// A group by its namespace and name.
@@ -43,8 +44,10 @@ pub(crate) struct Mirror {
     gone: Gone,
     /// The groups that wait for something to be there.
     pub awaited: Awaited,
-    /// What was read of templates and networks for clones.
-    pub details: Details,
+    /// What clones need to know of what they are made from.
+    pub templates: Templates,
+    /// What clones' cards are connected to.
+    pub networks: Networks,
 }
 
 /// How much later than a task has destroyed what it was in, a machine may be told to have left.
@@ -54,6 +57,7 @@ const LATE: Duration = Duration::from_secs(5);
 pub(crate) fn properties() -> Vec<PropertySpec> {
     let mut all = vec![machine::properties(), host::properties(), PropertySpec::of(&[&folder::NAME, &folder::PARENT])];
     all.extend(inventory_names::properties());
+    all.extend(networks::properties());
     all
 }
 
@@ -92,10 +96,12 @@ impl Mirror {
                 then.concerned = concerned;
                 changed
             }
-            // Nobody is shown with the networks that they are on.
             "Network" | "DistributedVirtualPortgroup" | "OpaqueNetwork" => {
+                self.change_network(&mut update, then)?;
+                // Nobody is shown with the networks that they are on.
                 self.change_place(&mut update, &mut Concerned::default(), then)
             }
+            "DistributedVirtualSwitch" | "VmwareDistributedVirtualSwitch" => self.change_network(&mut update, then),
             _ => self.change_folder(&mut update, then),
         }
     }
@@ -103,7 +109,8 @@ impl Mirror {
     pub(crate) fn remove(&mut self, object: &ManagedObjectReference, now: Timestamp, then: &mut Consequences) {
         self.concern_machine(object, &mut then.concerned);
         self.concern_host(object, &mut then.concerned);
-        self.details.forget(object);
+        self.templates.remove(object);
+        self.networks.remove(object);
         if let Some(host) = self.hosts.remove(object) {
             self.tell_awaiting(Change::Itself, [&host.name, ""], then);
         }
@@ -212,14 +219,9 @@ impl Mirror {
         machine.change_identity(update)?;
         let has_hardware = machine.change_hardware(update)?;
         let has_other_snapshot = update.take(machine::CURRENT_SNAPSHOT)?.is_some() && known;
-        if has_other_snapshot {
-            self.details.forget(&update.obj);
-        }
-        if update.take(vm::CONFIG_CHANGE_VERSION)?.is_some() && known {
-            self.details.forget(&update.obj);
-            if !has_hardware {
-                then.reread.push(update.obj.clone());
-            }
+        let has_other_config = update.take(vm::CONFIG_CHANGE_VERSION)?.is_some() && known;
+        if has_other_config && !has_hardware {
+            then.reread.push(update.obj.clone());
         }
         machine.change_state(update)?;
         machine.note_reach(now);
@@ -242,8 +244,10 @@ impl Mirror {
         let host = machine.facts.host.clone();
         // Before it has a configuration, nothing can be made from it.
         let is_made = machine.instance.is_some() && !was_made;
+        let may_be_cloned_otherwise = is_made || has_other_snapshot || has_other_config;
+        let is_forgotten = may_be_cloned_otherwise && self.templates.forget(&update.obj);
         let is_another = is_made
-            || has_other_snapshot
+            || is_forgotten
             || machine.name != name_before
             || machine.parent != parent_before
             || machine.facts.v_app != v_app_before;
@@ -299,7 +303,6 @@ impl Mirror {
         if *place != before {
             concerned.everybody = true;
             let name = place.name.clone();
-            self.details.forget(&update.obj);
             if self.awaited.is_any() {
                 // Who leaves open where VMs go waits for a datacenter of any name. What is in a place may be told of before it.
                 let is_alone =
@@ -307,6 +310,14 @@ impl Mirror {
                 let change = if is_alone { Change::Itself } else { Change::Path };
                 self.tell_awaiting(change, [&before.name, &name], then);
             }
+        }
+        Ok(())
+    }
+
+    fn change_network(&mut self, update: &mut ObjectUpdate, then: &mut Consequences) -> Result<()> {
+        if self.networks.change(update)? {
+            // Also those wait for it that name networks on a switch.
+            self.tell_awaiting(Change::Path, ["", ""], then);
         }
         Ok(())
     }

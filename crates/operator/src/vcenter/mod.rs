@@ -3,7 +3,6 @@
 pub(crate) mod awaited;
 mod away;
 pub(crate) mod connection;
-pub(crate) mod details;
 pub(crate) mod executor;
 pub(crate) mod facts;
 pub(crate) mod figures;
@@ -14,15 +13,16 @@ pub(crate) mod inventory;
 pub(crate) mod inventory_names;
 mod inventory_path;
 mod lock;
-mod lookups;
 pub(crate) mod machine;
 pub(crate) mod marker;
 pub(crate) mod mirror;
+pub(crate) mod networks;
 pub(crate) mod privileges;
 mod property;
 mod sight;
 pub(crate) mod source;
 pub(crate) mod task_states;
+pub(crate) mod templates;
 
 use std::sync::{
     Arc, OnceLock,
@@ -54,11 +54,11 @@ pub(crate) use away::{Away, reason};
 use executor::{Executor, serve_queue};
 use inventory_names::Concerned;
 use lock::{Guard, Lock};
-use lookups::Lookups;
 use mirror::{Consequences, GroupKey, Mirror};
 use privileges::Privileges;
 use sight::Sight;
 pub(crate) use sight::Token;
+use templates::read_templates;
 
 /// How long a vCenter may take to end a session.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -111,8 +111,6 @@ pub(crate) struct VCenterHandle {
     pub name: String,
     pub client: Client,
     login: Login,
-    /// So that a slow vCenter is not asked everything at once.
-    pub lookups: Lookups,
     /// The right to change anything in it.
     claim: Claim,
     is_retired: AtomicBool,
@@ -128,6 +126,8 @@ pub(crate) struct VCenterHandle {
     retired: Notify,
     /// Something may have become possible that waits.
     queue: Notify,
+    /// A template may have to be read.
+    templates: Notify,
     loops: Loops,
     triggers: mpsc::UnboundedSender<Trigger>,
 }
@@ -160,7 +160,6 @@ impl VCenterHandle {
             name: name.to_owned(),
             client,
             login,
-            lookups: Lookups::default(),
             claim,
             is_retired: AtomicBool::new(false),
             tasks: Lock::default(),
@@ -171,12 +170,14 @@ impl VCenterHandle {
             instance: instance.map(OnceLock::from).unwrap_or_default(),
             retired: Notify::new(),
             queue: Notify::new(),
+            templates: Notify::new(),
             loops: loops.clone(),
             triggers,
         });
         let running = [
             loops.start(format!("collector of {name}"), |pulse| follow(Arc::clone(&live), pulse)),
             loops.start(format!("queue of {name}"), |pulse| serve_queue(Arc::clone(&live), pulse)),
+            loops.start(format!("templates of {name}"), |pulse| read_templates(Arc::clone(&live), pulse)),
         ];
         live.tasks().running.extend(running);
         live
@@ -222,6 +223,16 @@ impl VCenterHandle {
     /// Returns when something may have become possible that waits.
     pub(crate) async fn queue_turns(&self) {
         self.queue.notified().await;
+    }
+
+    /// Has templates read that groups wait for.
+    pub(crate) fn want_templates(&self) {
+        self.templates.notify_one();
+    }
+
+    /// Returns when a template may have to be read.
+    pub(crate) async fn templates_wanted(&self) {
+        self.templates.notified().await;
     }
 
     async fn retirement(&self) {
@@ -361,7 +372,7 @@ impl VCenterHandle {
             return self.obstruct(obstacle(&Error::OtherInstance { endpoint, expected, found: is }));
         }
         self.executor().start_over(Timestamp::now());
-        self.mirror().details.forget_all();
+        self.mirror().templates.forget_all();
         self.privileges().doubt();
         self.track_unknown_clones();
         if self.sight().trust(session) {
@@ -420,6 +431,9 @@ impl VCenterHandle {
                     }
                 }
             }
+        }
+        if self.mirror().templates.due().is_some() {
+            self.want_templates();
         }
         if !then.reread.is_empty() {
             self.reread(std::mem::take(&mut then.reread), &mut then).await;

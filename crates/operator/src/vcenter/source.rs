@@ -97,13 +97,6 @@ pub(crate) struct CloudInit {
     pub metadata: Option<Hidden>,
 }
 
-impl Source {
-    /// The objects that something was read of for it.
-    pub(crate) fn read_of(&self) -> impl Iterator<Item = &ManagedObjectReference> {
-        std::iter::once(self.template.reference()).chain(self.networks.iter().map(ManagedObject::reference))
-    }
-}
-
 impl CloudInit {
     /// Whether guests are told anything.
     pub(crate) fn is_there(&self) -> bool {

@@ -25,7 +25,7 @@ use crate::{
 pub use failure::Failed;
 pub use observe::observe_anew;
 use observe::replicas_before;
-pub use step::{Order, SourceState, plan_unless, released_by};
+pub use step::{Order, SourceState, needs_source, plan_unless, released_by};
 
 /// How long the effect of a task is waited for after the task has ended well.
 const PATIENCE: Duration = Duration::from_secs(3);

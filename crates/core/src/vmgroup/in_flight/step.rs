@@ -22,9 +22,9 @@ use crate::{
 /// What is known of what VMs are cloned from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceState {
-    /// Nobody has looked for it.
-    NotSought,
-    /// It was looked for, and can't be used.
+    /// What guests are told has to be read first.
+    Unread,
+    /// It can't be used.
     Unusable,
     /// It is known, and no host takes a clone now.
     NoHost,
@@ -35,8 +35,8 @@ pub enum SourceState {
 /// What a plan leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// What VMs are cloned from has to be looked for first.
-    Find,
+    /// What guests are told has to be read first.
+    Read,
     /// What is to be begun has to be written down first.
     Write,
     /// These actions may be begun.
@@ -102,32 +102,30 @@ impl InFlight {
         }
     }
 
-    /// What a plan leads to. `lacks_size`: something waits to be known how large a clone is.
-    pub fn order(
-        &mut self,
-        desired: &Desired,
-        observed: &Observed,
-        plan: &Plan,
-        source: SourceState,
-        lacks_size: bool,
-    ) -> Order {
-        let needs_source = |action: &Action| needs_source(action, desired, observed);
-        if source == SourceState::NotSought && (lacks_size || plan.actions.iter().any(needs_source)) {
-            return Order::Find;
+    /// What a plan leads to.
+    pub fn order(&mut self, desired: &Desired, observed: &Observed, plan: &Plan, source: SourceState) -> Order {
+        if source == SourceState::Unread && needs_source(plan, desired, observed) {
+            return Order::Read;
         }
         let may_be_begun = |action: &&Action| match source {
             SourceState::Known => true,
             SourceState::NoHost => action.cloned_slot().is_none(),
-            SourceState::NotSought | SourceState::Unusable => !needs_source(action),
+            SourceState::Unread | SourceState::Unusable => !is_made_from_source(action, desired, observed),
         };
         let orders: Vec<_> = plan.actions.iter().filter(may_be_begun).cloned().collect();
         if self.record.announce(&orders, &observed.members) { Order::Actions(orders) } else { Order::Write }
     }
 }
 
+/// Whether something of a plan needs to know what VMs are made from.
+#[must_use]
+pub fn needs_source(plan: &Plan, desired: &Desired, observed: &Observed) -> bool {
+    plan.actions.iter().any(|action| is_made_from_source(action, desired, observed))
+}
+
 /// Whether an action needs to know what VMs are made from. A folder for a group's first VMs is not made before it is known that there can be
 /// any.
-fn needs_source(action: &Action, desired: &Desired, observed: &Observed) -> bool {
+fn is_made_from_source(action: &Action, desired: &Desired, observed: &Observed) -> bool {
     let is_first_folder = *action == Action::CreateFolder && observed.members.is_empty() && desired.replicas > 0;
     is_first_folder || action.cloned_slot().is_some()
 }
@@ -147,13 +145,13 @@ mod tests {
         let (desired, observed) = (desired(&json!({"replicas": 1})), Observed::default());
         let order = |actions: &[Action], source| {
             let mut in_flight = InFlight::default();
-            in_flight.order(&desired, &observed, &Plan { actions: actions.to_vec(), ..Plan::default() }, source, false)
+            in_flight.order(&desired, &observed, &Plan { actions: actions.to_vec(), ..Plan::default() }, source)
         };
         let first = [Action::CreateFolder, Action::Clone(Slot(0))];
-        assert_eq!(order(&first, SourceState::NotSought), Order::Find);
+        assert_eq!(order(&first, SourceState::Unread), Order::Read);
         assert_eq!(order(&first, SourceState::Unusable), Order::Actions(vec![]));
         assert_eq!(order(&first, SourceState::NoHost), Order::Write, "a folder is made, once that is written down");
-        assert_eq!(order(&[], SourceState::NotSought), Order::Actions(vec![]));
+        assert_eq!(order(&[], SourceState::Unread), Order::Actions(vec![]));
     }
 
     #[test]

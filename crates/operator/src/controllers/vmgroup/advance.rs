@@ -19,17 +19,16 @@ use drover_core::{
     },
 };
 use kube::{Api, runtime::controller::Action as Requeue};
-use vim25::LookupError;
 
 use super::{
     Request, Stop,
     decide::{Next, decide},
-    dereference::{LOOK_AGAIN, dereference, find_source, look_again, require_source_of_clones, trouble_of},
+    dereference::{LOOK_AGAIN, dereference, look_again, read_cloud_init, require_source_of_clones, trouble_of},
     keys::{self, BadKeys},
     kind::Fate,
     record::{self, WriteOutcome},
     report,
-    source::{self, Unusable},
+    source::{self, Found, Unusable},
     take_over,
     validate::Valid,
 };
@@ -215,19 +214,13 @@ async fn advance_at(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Resu
         }
         Err(unusable @ Unusable::NotAllowed(_)) => {
             let allowed = Allowed::Judged(Err(unusable.to_string()));
-            return Ok(Outcome {
-                allowed,
-                ..Outcome::stuck(trouble_of(&unusable), look_again(site, group, &unusable))
-            });
+            return Ok(Outcome { allowed, ..Outcome::stuck(trouble_of(&unusable), RESYNC) });
         }
-        Err(unusable) => return Ok(Outcome::stuck(trouble_of(&unusable), look_again(site, group, &unusable))),
+        Err(unusable) => return Ok(Outcome::stuck(trouble_of(&unusable), RESYNC)),
     };
-    let mut sought = None;
     loop {
-        match decide(site, group, desired, &found, sought.is_some()) {
-            Next::Find => {
-                sought = Some(find_source(site, group, desired, &mut found).await);
-            }
+        match decide(site, group, desired, &found) {
+            Next::ReadCloudInit => found.cloud_init = Some(read_cloud_init(site, group).await),
             Next::Write => {
                 match record::keep(&groups, &site.context.vmgroups.latest, group, site.live, &desired.uid).await {
                     Ok(WriteOutcome::Kept) => {}
@@ -239,17 +232,11 @@ async fn advance_at(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Resu
                 }
             }
             Next::Stuck(trouble) => return Ok(Outcome::stuck(trouble, RESYNC)),
-            Next::Ordered(mut outcome) => {
+            Next::Ordered { mut outcome, needs_source } => {
                 outcome.instance = instance;
-                if sought.is_some() || outcome.plan.actions.iter().any(|action| action.cloned_slot().is_some()) {
+                if needs_source {
                     require_source_of_clones(site, desired, &found);
-                }
-                if let Some(Err(unusable)) = sought {
-                    outcome.trouble = trouble_of(&unusable);
-                    if let (Unusable::NotAllowed(why), Reach::Restricted) = (&unusable, site.reach()) {
-                        outcome.allowed = Allowed::Judged(Err(why.clone()));
-                    }
-                    outcome.wake = outcome.wake.min(look_again(site, group, &unusable));
+                    note_unusable(site, group, &found, &mut outcome);
                 }
                 site.live.turn_queue();
                 return Ok(*outcome);
@@ -258,12 +245,22 @@ async fn advance_at(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Resu
     }
 }
 
+/// Says why clones can't be made that are to be made, if they can't.
+fn note_unusable(site: &Site<'_>, group: &VmGroup, found: &Found, outcome: &mut Outcome) {
+    let Some(unusable) = found.unusable() else { return };
+    match trouble_of(unusable) {
+        Trouble::None => {}
+        trouble => outcome.trouble = trouble,
+    }
+    if let (Unusable::NotAllowed(why), Reach::Restricted) = (unusable, site.reach()) {
+        outcome.allowed = Allowed::Judged(Err(why.clone()));
+    }
+    outcome.wake = outcome.wake.min(look_again(site, group, unusable));
+}
+
 /// Whether what a group names is no place that it could have anything in.
 fn is_nowhere(unusable: &Unusable) -> bool {
-    match unusable {
-        Unusable::Lookup(_, error) => !matches!(error, LookupError::Call(_)),
-        unusable => matches!(unusable, Unusable::NotAllowed(_)),
-    }
+    matches!(unusable, Unusable::Lookup(..) | Unusable::NotAllowed(_))
 }
 
 fn unwritten(error: &Error) -> String {

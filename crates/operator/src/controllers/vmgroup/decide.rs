@@ -13,7 +13,7 @@ use drover_core::{
     vcenter::brake::Incident,
     vmgroup::{
         Desired, MachineId, Observed, Room,
-        in_flight::{Order, SourceState, plan_unless, released_by},
+        in_flight::{Order, SourceState, needs_source, plan_unless, released_by},
         outcome::{Allowed, Outcome, RESYNC},
         plan::trouble_with_unseen,
         record::{Incarnation, Record},
@@ -28,7 +28,7 @@ use super::{
     Site,
     bar::bar,
     dereference::{awaiting, trouble_of},
-    source::{Found, words},
+    source::{Found, Unusable, words},
     usage::Usage,
 };
 use crate::{
@@ -36,29 +36,31 @@ use crate::{
     telemetry::traces,
     vcenter::{
         Trigger,
+        awaited::Awaiting,
         executor::{Executor, OperationContext},
         inventory::{folder_id, machine_reference},
         mirror::Mirror,
+        source::CloudInit,
     },
 };
 
 /// What a decision leads to.
 pub(super) enum Next {
-    /// Machines are to be cloned, or a folder is to be made for them, and what from is not known yet.
-    Find,
+    /// Machines are to be cloned, and what their guests are told is not read yet.
+    ReadCloudInit,
     /// What is to be begun has to be written down first.
     Write,
     /// Nothing can be decided.
     Stuck(Trouble),
-    /// What is to be done is queued.
-    Ordered(Box<Outcome>),
+    /// What is to be done is queued. `needs_source`: something of it needs to know what VMs are made from.
+    Ordered { outcome: Box<Outcome>, needs_source: bool },
 }
 
 /// Plans from what is true now, and puts the plan's actions in place of the last one's.
 ///
-/// Not so while what to clone from is still to be looked for: what is begun meanwhile would be missing from the plan that
-/// follows, and nobody would be told of it.
-pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found, is_sought: bool) -> Next {
+/// Not so while what guests are told is still to be read: what is begun meanwhile would be missing from the plan that follows, and
+/// nobody would be told of it.
+pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found: &Found) -> Next {
     let live = site.live;
     let now = Timestamp::now();
     let mut executor = live.executor();
@@ -103,12 +105,12 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
     let look_for_room = usage.as_ref().and_then(|usage| usage.wake(&plan));
     let lacks_size = note_quota(&mut in_flight.record, usage, &plan, &observed, bar.is_some());
     let is_clone = |action: &Action| action.cloned_slot().is_some();
-    let hosts = found.source.as_ref().filter(|_| plan.actions.iter().any(is_clone)).map(|source| &source.hosts);
+    let needs_source = lacks_size || needs_source(&plan, desired, &observed);
+    let hosts = found.source.as_ref().ok().filter(|_| plan.actions.iter().any(is_clone)).map(|source| &source.hosts);
     let hosts = hosts.map(|hosts| hosts.now(&mirror, &desired.marker_uid, now)).transpose();
     let no_host = hosts.as_ref().err().cloned();
-    let source = source_state(found, is_sought, no_host.is_some());
-    let orders = match in_flight.order(desired, &observed, &plan, source, lacks_size) {
-        Order::Find => return Next::Find,
+    let orders = match in_flight.order(desired, &observed, &plan, source_state(found, no_host.is_some())) {
+        Order::Read => return Next::ReadCloudInit,
         Order::Write => return Next::Write,
         Order::Actions(orders) => orders,
     };
@@ -134,24 +136,21 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         cluster: site.context.cluster.clone(),
         base: found.base.clone(),
         folder: view.group_folder().map(|folder| FolderRef::new(&folder.0)),
-        source: found.source.clone(),
+        source: found.source.as_ref().ok().cloned(),
         rules: site.rules.cloned(),
         hosts: hosts.ok().flatten().unwrap_or_default(),
         // It may hold passwords, and is kept no longer than it is needed.
-        cloud_init: found.cloud_init.clone().filter(|_| orders.iter().any(is_clone)).unwrap_or_default(),
+        cloud_init: told(found).filter(|_| orders.iter().any(is_clone)).unwrap_or_default(),
         extra_config: group.spec.extra_config.clone(),
         incarnations: incarnations(&orders, in_flight.record.now()),
         ordered_by: traces::current(),
         instances: instances(&observed, &mirror),
     };
     executor.order(context, &orders, now);
-    executor.group(&desired.uid).note_planned(look_for_room.is_some(), found.source.as_ref());
-    if waits_for_names {
-        mirror.awaited.names(&awaiting, words(&site.spec));
-    } else if !is_sought {
-        mirror.awaited.found(&desired.uid);
-    }
-    Next::Ordered(Box::new(Outcome {
+    executor.group(&desired.uid).note_planned(look_for_room.is_some(), found.source.as_ref().ok());
+    let unusable = found.unusable().filter(|_| needs_source);
+    await_names(site, &mut mirror, &awaiting, (found, unusable), waits_for_names || unusable.is_some());
+    let outcome = Box::new(Outcome {
         plan,
         observed: Some(observed),
         trouble,
@@ -160,7 +159,31 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         is_blind: false,
         instance: None,
         allowed: allowed(site, found, excess),
-    }))
+    });
+    Next::Ordered { outcome, needs_source }
+}
+
+/// Has the group told when what it names may be usable, if it waits for that, and has its template read, if it waits for that.
+fn await_names(
+    site: &Site<'_>,
+    mirror: &mut Mirror,
+    awaiting: &Awaiting,
+    (found, unusable): (&Found, Option<&Unusable>),
+    waits: bool,
+) {
+    if !waits {
+        return mirror.awaited.found(&awaiting.uid);
+    }
+    mirror.awaited.names(awaiting, words(&site.spec));
+    if let (Some(Unusable::Unread(..)), Some(template)) = (unusable, found.template()) {
+        mirror.templates.want(template);
+        site.live.want_templates();
+    }
+}
+
+/// What guests are told, if that is known.
+fn told(found: &Found) -> Option<CloudInit> {
+    found.cloud_init.as_ref()?.as_ref().ok().cloned()
 }
 
 /// Takes back what the group has queued: nothing can be decided for it.
@@ -169,12 +192,12 @@ fn withdraw(executor: &mut Executor, desired: &Desired, trouble: Trouble) -> Nex
     Next::Stuck(trouble)
 }
 
-fn source_state(found: &Found, is_sought: bool, lacks_host: bool) -> SourceState {
+fn source_state(found: &Found, lacks_host: bool) -> SourceState {
     match (&found.source, &found.cloud_init) {
-        (Some(_), Some(_)) if lacks_host => SourceState::NoHost,
-        (Some(_), Some(_)) => SourceState::Known,
-        _ if is_sought => SourceState::Unusable,
-        _ => SourceState::NotSought,
+        (Err(_), _) | (Ok(_), Some(Err(_))) => SourceState::Unusable,
+        (Ok(_), None) => SourceState::Unread,
+        (Ok(_), Some(Ok(_))) if lacks_host => SourceState::NoHost,
+        (Ok(_), Some(Ok(_))) => SourceState::Known,
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a group names, found in the mirror each time that it is planned for. Only what guests are told in Secrets, and what the mirror isn't
-//! told of a template, is read from elsewhere, when there is something to clone.
+//! What a group names, found in the mirror each time that it is planned for. Only what guests are told in Secrets is read from elsewhere, when
+//! there is something to clone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use drover_core::{
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
-use vim25::{Error, LookupError, ManagedObject, ManagedObjectReference, refs::FolderRef};
+use vim25::{Error, ManagedObject, ManagedObjectReference, refs::FolderRef};
 
 use super::{
     Site, reach,
@@ -21,7 +21,8 @@ use crate::vcenter::{
     VCenterHandle,
     awaited::Awaiting,
     privileges::Whose,
-    source::{Base, why_not_cloned},
+    source::{Base, CloudInit},
+    templates::Unread,
 };
 
 /// When something is looked at again that nothing tells of.
@@ -56,8 +57,8 @@ pub(super) fn dereference(site: &Site<'_>, group: &VmGroup, desired: &Desired) -
             choice.map(drop).map_err(|refusal| format!("would be refused: {}", refusal.why))
         };
         let reach = site.rules.map(judge);
-        let found = Found { template, reach, ..Found::at(base, &site.spec) };
-        Found { source: source::known_source(&mirror, &found, &site.spec), ..found }
+        let source = source::source(&mirror, &base, template.clone(), None, &site.spec);
+        Found { template, source, reach, ..Found::at(base, &site.spec) }
     };
     Ok(take_up(site, desired, found))
 }
@@ -82,11 +83,10 @@ fn choose(site: &Site<'_>, group: &VmGroup, desired: &Desired, rules: &Rules) ->
         match reach::choose(&mirror, rules, &site.spec, site.defaults) {
             Ok(choice) => {
                 let (base, template) = (choice.base.clone(), Some(choice.template.clone()));
-                let (choice, reach) = (Some(choice), Some(Ok(())));
-                let found = Found { template, choice, reach, ..Found::at(base, &site.spec) };
-                let source = source::known_source(&mirror, &found, &site.spec);
+                let source = source::source(&mirror, &base, None, Some(&choice), &site.spec);
                 drop(mirror);
-                return Ok(take_up(site, desired, Found { source, ..found }));
+                let found = Found { template, source, reach: Some(Ok(())), ..Found::at(base, &site.spec) };
+                return Ok(take_up(site, desired, found));
             }
             Err(refusal) => {
                 mirror.awaited.names(&awaiting(desired), words(&site.spec));
@@ -96,7 +96,8 @@ fn choose(site: &Site<'_>, group: &VmGroup, desired: &Desired, rules: &Rules) ->
     };
     let base = recorded_base(site, group, desired).or(refusal.base);
     let Some(base) = base else { return Err(Unusable::NotAllowed(refusal.why)) };
-    Ok(Found { reach: Some(Err(refusal.why)), ..Found::at(base, &site.spec) })
+    let source = Err(Unusable::NotAllowed(refusal.why.clone()));
+    Ok(Found { reach: Some(Err(refusal.why)), source, ..Found::at(base, &site.spec) })
 }
 
 /// Where the group's folder is, whatever the spec says: that which is written down as its own, or else the one that a member is in. A
@@ -118,31 +119,15 @@ fn recorded_base(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Option<
     Some(Base { datacenter: mirror.datacenter_of(&base)?, folder: FolderRef::try_from(base).ok()? })
 }
 
-/// Finds all that clones need and isn't known.
-pub(super) async fn find_source(
-    site: &Site<'_>,
-    group: &VmGroup,
-    desired: &Desired,
-    found: &mut Found,
-) -> Result<(), Unusable> {
-    if found.source.is_none() {
-        let _turn = site.live.lookups.turn(&desired.namespace).await;
-        let (template, choice) = (found.template.clone(), found.choice.as_ref());
-        let waits = awaiting(desired);
-        let source = source::source(site.live, &found.base, template, choice, &site.spec, Some(&waits)).await?;
-        if let Some(bar) = why_not_cloned(&site.live.mirror(), &source.template, &site.spec.template) {
-            return Err(Unusable::NotAllowed(bar));
-        }
-        found.source = Some(source);
-    }
+/// What guests are told now, where a Secret says it.
+pub(super) async fn read_cloud_init(site: &Site<'_>, group: &VmGroup) -> Result<CloudInit, Unusable> {
     let secrets: Api<Secret> = Api::namespaced(site.context.kube.clone(), &group.namespace().unwrap_or_default());
-    found.cloud_init = Some(source::cloud_init(Some(&secrets), &site.spec, site.reach()).await?);
-    Ok(())
+    source::cloud_init(Some(&secrets), &site.spec, site.reach()).await
 }
 
 /// Notes where rights are needed for clones.
 pub(super) fn require_source_of_clones(site: &Site<'_>, desired: &Desired, found: &Found) {
-    if let Some(source) = &found.source {
+    if let Ok(source) = &found.source {
         source::require_source(source, site.live, &Whose::Group(desired.uid.clone()), &site.spec);
     }
 }
@@ -161,10 +146,9 @@ pub(crate) fn require_defaults(live: &VCenterHandle, defaults: &Placement) {
 /// When to look again for what could not be used, if nothing tells that it may be before.
 pub(super) fn look_again(site: &Site<'_>, group: &VmGroup, unusable: &Unusable) -> Duration {
     match unusable {
-        Unusable::Lookup(_, LookupError::Call(error)) if error.is_passing() => return Duration::from_secs(1),
         Unusable::NotNow(..) => return Duration::from_secs(1),
-        // Nothing tells of Secrets, nor of what vCenter refuses; and what was read of a template may be of a moment ago.
-        Unusable::Lookup(_, LookupError::Call(_)) | Unusable::Field(..) | Unusable::NotAllowed(_) => {}
+        // Nothing tells of Secrets.
+        Unusable::Field("guest.cloudInit", _) | Unusable::NotAllowed(_) => {}
         _ => return RESYNC,
     }
     let generation = group.metadata.generation.unwrap_or(0);
@@ -178,17 +162,21 @@ pub(super) fn look_again(site: &Site<'_>, group: &VmGroup, unusable: &Unusable) 
     LOOK_AGAIN.saturating_mul(1 << misses.1.saturating_sub(3).min(8)).min(LONGEST)
 }
 
+/// What a group is told where something that it names can't be used. Nothing is wrong where it is only being read.
 pub(super) fn trouble_of(unusable: &Unusable) -> Trouble {
     match unusable {
+        Unusable::Unread(_, Unread::NotYet) => Trouble::None,
         // Where vCenter is and who logs in is not for those whose group it is.
-        Unusable::Lookup(field, LookupError::Call(error))
-            if error.fault().is_none() || matches!(error, Error::Login { .. }) =>
+        Unusable::Unread(_, Unread::Failed(error))
+            if error.fault().is_none() || matches!(**error, Error::Login { .. }) =>
         {
-            Trouble::VCenterAway(format!("spec.{field}: vCenter could not be asked for it"))
+            Trouble::VCenterAway("spec.template: vCenter could not be asked for it".to_owned())
         }
+        Unusable::Unread(_, Unread::Failed(_)) => Trouble::TasksFail(vec![unusable.to_string()]),
         Unusable::NotAllowed(why) => Trouble::NotAllowed(why.clone()),
-        Unusable::NotNow(..) => Trouble::Passing(Box::new(Trouble::NotFound(unusable.to_string()))),
-        Unusable::Lookup(_, LookupError::Call(_)) => Trouble::TasksFail(vec![unusable.to_string()]),
+        Unusable::NotNow(..) | Unusable::Unread(_, Unread::NotMade) => {
+            Trouble::Passing(Box::new(Trouble::NotFound(unusable.to_string())))
+        }
         _ => Trouble::NotFound(unusable.to_string()),
     }
 }

@@ -12,11 +12,7 @@ use vim25::{
 };
 
 use super::source::Unusable;
-use crate::vcenter::{
-    VCenterHandle,
-    details::{self, TemplateDetails},
-    mirror::Mirror,
-};
+use crate::vcenter::{mirror::Mirror, templates::TemplateDetails};
 
 /// The changes to a clone's cards, the first card for the first network. Cards beyond stay as the template has them. `backings` are what
 /// cards on the networks are connected to.
@@ -39,33 +35,16 @@ pub(super) fn cards(
     Ok(template.cards.iter().cloned().zip(backings).map(change).collect())
 }
 
-/// What cards on all these networks are connected to, where that is known.
-pub(super) fn known_backings(
+/// What cards on all these networks are connected to.
+pub(super) fn backings(
     mirror: &Mirror,
     networks: &[NetworkRef],
     spec: &VmGroupSpec,
-) -> Option<Vec<AnyVirtualDeviceBackingInfo>> {
-    let known =
-        |(network, word): (&NetworkRef, &String)| plain(network, word).or_else(|| mirror.details.network(network));
-    networks.iter().zip(&spec.networks).map(known).collect()
-}
-
-/// What cards on all these networks are connected to. What isn't known is read.
-pub(super) async fn backings(
-    live: &VCenterHandle,
-    networks: &[NetworkRef],
-    spec: &VmGroupSpec,
 ) -> Result<Vec<AnyVirtualDeviceBackingInfo>, Unusable> {
-    let mut backings = Vec::new();
-    for (network, word) in networks.iter().zip(&spec.networks) {
-        let mut backing = plain(network, word);
-        if backing.is_none() {
-            let read = details::network(live, network).await;
-            backing = read.map_err(|error| Unusable::Lookup("networks", error.into()))?;
-        }
-        backings.push(backing.ok_or_else(|| unknown(network, word))?);
-    }
-    Ok(backings)
+    let backing = |(network, word): (&NetworkRef, &String)| {
+        plain(network, word).or_else(|| mirror.networks.backing(network)).ok_or_else(|| unknown(network, word))
+    };
+    networks.iter().zip(&spec.networks).map(backing).collect()
 }
 
 fn unknown(network: &NetworkRef, word: &str) -> Unusable {

@@ -1,7 +1,5 @@
 //! Whether all that a group names is there and may be used, each thing by itself.
 
-use std::sync::Arc;
-
 use drover_api::{VmGroup, VmGroupSpec, vcenter::Reach};
 use drover_core::{
     tenancy::cloud_init::reach as reach_of,
@@ -20,6 +18,7 @@ use crate::{
     vcenter::{
         privileges::{self, Whose},
         source::why_not_cloned,
+        templates::read_at_once,
     },
 };
 
@@ -82,11 +81,14 @@ pub(crate) async fn preflight(
         datastore.map(|_| placement.datastore.clone().unwrap_or_else(|| "that of the template".to_owned())),
     ));
     let known = template.as_ref().ok().cloned();
-    let details = match &template {
-        Ok(template) => source::read_template(live, template, &spec).await,
-        Err(_) => Ok(Arc::default()),
-    };
-    match template.and_then(|template| Ok((template, details?))) {
+    if let Some(template) = &known {
+        read_at_once(live, template).await;
+    }
+    let read = template.and_then(|template| {
+        let details = source::details(&live.mirror(), &template, &spec)?;
+        Ok((template, details))
+    });
+    match read {
         Err(unusable) => found.push(finding("template", Err::<String, _>(unusable))),
         Ok((template, details)) => {
             let snapshot = source::snapshot(&details, &spec);
@@ -99,11 +101,8 @@ pub(crate) async fn preflight(
                 refusal.map_or_else(|| spec.template.clone(), |refusal| format!("would be refused: {}", refusal.why));
             found.push(finding("template", usable.and(snapshot).map(|_| words)));
             let networks = source::named_networks(&live.mirror(), &base, choice, &spec);
-            let networks = match networks {
-                Ok(networks) => networks::backings(live, &networks, &spec).await,
-                Err(unusable) => Err(unusable),
-            };
-            let networks = networks.and_then(|backings| networks::cards(backings, &details, &spec));
+            let backings = networks.and_then(|networks| networks::backings(&live.mirror(), &networks, &spec));
+            let networks = backings.and_then(|backings| networks::cards(backings, &details, &spec));
             let are =
                 if spec.networks.is_empty() { "those of the template".to_owned() } else { spec.networks.join(", ") };
             found.push(finding("networks", networks.map(|_| are)));
@@ -120,9 +119,8 @@ pub(crate) async fn preflight(
     if spec.guest.cloud_init.is_some() {
         found.push(cloud_init(bound, secrets, &spec).await);
     }
-    if let Some(template) = known
-        && let Ok(source) = source::source(live, &base, Some(template), choice, &spec, None).await
-    {
+    let source = known.map(|template| source::source(&live.mirror(), &base, Some(template), choice, &spec));
+    if let Some(Ok(source)) = source {
         source::require_source(&source, live, &whose, &spec);
     }
     found.push(privileges(bound).await);

@@ -24,6 +24,7 @@ use crate::{
     vcenter::{
         inventory::folder_id,
         source::{Source, why_not_cloned},
+        templates::read_at_once,
     },
 };
 
@@ -55,7 +56,12 @@ pub(crate) async fn preview(
         None => source::base(&live.mirror(), &spec.placement)?,
     };
     // What a clone needs has to be there too.
-    let Source { template, make, .. } = source::source(live, &base, None, choice.as_ref(), &spec, None).await?;
+    let template = match &choice {
+        Some(choice) => choice.template.clone(),
+        None => source::find_template(&live.mirror(), &base, &spec.template)?,
+    };
+    read_at_once(live, &template).await;
+    let Source { make, .. } = source::source(&live.mirror(), &base, Some(template.clone()), choice.as_ref(), &spec)?;
     source::cloud_init(secrets, &spec, cloud_init::reach(bound.rules.as_deref())).await?;
     let now = Timestamp::now();
     let mirror = live.mirror();

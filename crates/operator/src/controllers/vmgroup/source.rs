@@ -16,7 +16,6 @@ use vim25::{
         ClusterComputeResourceRef, DatastoreRef, NetworkRef, ResourcePoolRef, VirtualMachineRef,
         VirtualMachineSnapshotRef,
     },
-    types::AnyVirtualDeviceBackingInfo,
 };
 
 use super::networks;
@@ -25,11 +24,10 @@ use crate::{
     kube::refusal::words as words_of,
     vcenter::{
         VCenterHandle,
-        awaited::Awaiting,
-        details::{self, TemplateDetails},
         mirror::Mirror,
         privileges::{Part, RequiredObject, RequiredObjects, Whose},
         source::{Base, Choice, CloudInit, Hosts, Make, Source},
+        templates::{TemplateDetails, Unread},
     },
 };
 
@@ -38,18 +36,16 @@ const DEFAULT_FOLDER: &str = "vm-operator";
 /// The resource pool that every cluster or lone host has by itself.
 const DEFAULT_POOL: &str = "Resources";
 
-/// What a group's spec names, as far as it has been looked for.
-#[derive(Clone, Debug)]
+/// What a group's spec names.
+#[derive(Debug)]
 pub(crate) struct Found {
     pub base: Base,
     /// The template, if there is one: clones of it may be on their way.
     pub template: Option<VirtualMachineRef>,
-    /// What the group means by what it names, where that is restricted.
-    pub choice: Option<Choice>,
-    /// What a clone needs of vCenter, once one is needed.
-    pub source: Option<Source>,
-    /// What guests are told, as of now. What is in a Secret is read for each plan that clones, and never kept.
-    pub cloud_init: Option<CloudInit>,
+    /// What a clone needs of vCenter.
+    pub source: Result<Source, Unusable>,
+    /// What guests are told, as of now, once that is known. What is in a Secret is read for each plan that clones, and never kept.
+    pub cloud_init: Option<Result<CloudInit, Unusable>>,
     /// Whether the group may use what it names, where that is restricted, or why not.
     pub reach: Option<Result<(), String>>,
 }
@@ -57,13 +53,20 @@ pub(crate) struct Found {
 impl Found {
     /// What is known of a group whose folder is here, and of which nothing else was looked for.
     pub(super) fn at(base: Base, spec: &VmGroupSpec) -> Self {
-        let cloud_init = inline_cloud_init(spec);
-        Self { base, template: None, choice: None, source: None, cloud_init, reach: None }
+        let source = Err(Unusable::Field("template", "it was not looked for".to_owned()));
+        let cloud_init = inline_cloud_init(spec).map(Ok);
+        Self { base, template: None, source, cloud_init, reach: None }
+    }
+
+    /// Why clones can't be made, if that is known.
+    pub(super) fn unusable(&self) -> Option<&Unusable> {
+        let cloud_init = self.cloud_init.as_ref().and_then(|told| told.as_ref().err());
+        self.source.as_ref().err().or(cloud_init)
     }
 
     /// What VMs are cloned from, as far as it is known.
     pub(super) fn template(&self) -> Option<&VirtualMachineRef> {
-        self.source.as_ref().map(|source| &source.template).or(self.template.as_ref())
+        self.source.as_ref().map(|source| &source.template).ok().or(self.template.as_ref())
     }
 
     /// Whether it names something that it may not use. Nothing tells when that changes in vCenter.
@@ -132,6 +135,17 @@ pub(crate) enum Unusable {
     /// It may be usable in a moment.
     #[error("spec.{0}: {1}")]
     NotNow(&'static str, String),
+    /// What clones need to know of the template that is called so is not known.
+    #[error("spec.template: {}", unread(.0, .1))]
+    Unread(String, Unread),
+}
+
+fn unread(template: &str, why: &Unread) -> String {
+    match why {
+        Unread::NotYet => format!("{template:?} has not been read yet"),
+        Unread::NotMade => format!("{template:?} has no configuration yet"),
+        Unread::Failed(error) => error.to_string(),
+    }
 }
 
 /// What a group declares, with what it leaves open as its vCenter says.
@@ -162,105 +176,40 @@ pub(super) fn words(spec: &VmGroupSpec) -> impl Iterator<Item = &str> {
     places.map(String::as_str).chain([folder_name(&spec.placement), &spec.template, DEFAULT_POOL])
 }
 
-/// Where clones go, and what they are made from.
-struct Places {
-    template: VirtualMachineRef,
-    pool: ResourcePoolRef,
-    datastore: Option<DatastoreRef>,
-    hosts: Hosts,
-    networks: Vec<NetworkRef>,
-}
-
-impl Places {
-    fn of(
-        mirror: &Mirror,
-        base: &Base,
-        template: Option<VirtualMachineRef>,
-        choice: Option<&Choice>,
-        spec: &VmGroupSpec,
-    ) -> Result<Self, Unusable> {
-        let template = match choice.map(|choice| choice.template.clone()).or(template) {
-            Some(template) => template,
-            None => find_template(mirror, base, &spec.template)?,
-        };
-        let datastore = datastore(mirror, base, choice, spec)?;
-        let pool = pool(mirror, base, choice, spec)?;
-        let networks = named_networks(mirror, base, choice, spec)?;
-        Ok(Self { hosts: hosts(mirror, base, &pool, choice, spec)?, template, pool, datastore, networks })
-    }
-
-    /// All that clones need, with what was read of the template, and what cards on the networks are connected to.
-    fn source(
-        self,
-        mirror: &Mirror,
-        choice: Option<&Choice>,
-        details: &TemplateDetails,
-        backings: Vec<AnyVirtualDeviceBackingInfo>,
-        spec: &VmGroupSpec,
-    ) -> Result<Source, Unusable> {
-        let make = Make {
-            is_template: mirror.machines.get(self.template.reference()).is_some_and(|machine| machine.is_template),
-            cores_per_socket: details.cores_per_socket,
-            storage_mib: details.storage_mib,
-        };
-        Ok(Source {
-            make,
-            snapshot: snapshot(details, spec)?,
-            cards: networks::cards(backings, details, spec)?,
-            choice: choice.cloned(),
-            template: self.template,
-            pool: self.pool,
-            datastore: self.datastore,
-            hosts: self.hosts,
-            networks: self.networks,
-        })
-    }
-}
-
-/// All that clones need of vCenter, if nothing has to be read for it.
-pub(super) fn known_source(mirror: &Mirror, found: &Found, spec: &VmGroupSpec) -> Option<Source> {
-    let choice = found.choice.as_ref();
-    let places = Places::of(mirror, &found.base, found.template.clone(), choice, spec).ok()?;
-    let details = mirror.details.template(&places.template)?;
-    let backings = networks::known_backings(mirror, &places.networks, spec)?;
-    places.source(mirror, choice, &details, backings, spec).ok()
-}
-
-/// All that clones need of vCenter. Where something that the spec names isn't there, `awaiting` is told when it may be.
-pub(super) async fn source(
-    live: &VCenterHandle,
+/// All that clones need of vCenter, by what it has told.
+pub(super) fn source(
+    mirror: &Mirror,
     base: &Base,
     template: Option<VirtualMachineRef>,
     choice: Option<&Choice>,
     spec: &VmGroupSpec,
-    awaiting: Option<&Awaiting>,
 ) -> Result<Source, Unusable> {
-    let places = {
-        let mut mirror = live.mirror();
-        let places = Places::of(&mirror, base, template, choice, spec);
-        if let (Err(_), Some(awaiting)) = (&places, awaiting) {
-            mirror.awaited.names(awaiting, words(spec));
-        }
-        places?
+    let template = match choice.map(|choice| choice.template.clone()).or(template) {
+        Some(template) => template,
+        None => find_template(mirror, base, &spec.template)?,
     };
-    let details = read_template(live, &places.template, spec).await?;
-    let backings = networks::backings(live, &places.networks, spec).await?;
-    let mut mirror = live.mirror();
-    let source = places.source(&mirror, choice, &details, backings, spec);
-    if let (Err(_), Some(awaiting)) = (&source, awaiting) {
-        mirror.awaited.names(awaiting, words(spec));
-    }
-    source
+    let datastore = datastore(mirror, base, choice, spec)?;
+    let pool = pool(mirror, base, choice, spec)?;
+    let networks = named_networks(mirror, base, choice, spec)?;
+    let hosts = hosts(mirror, base, &pool, choice, spec)?;
+    let details = details(mirror, &template, spec)?;
+    let make = Make {
+        is_template: mirror.machines.get(template.reference()).is_some_and(|machine| machine.is_template),
+        cores_per_socket: details.cores_per_socket,
+        storage_mib: details.storage_mib,
+    };
+    let snapshot = snapshot(&details, spec)?;
+    let cards = networks::cards(networks::backings(mirror, &networks, spec)?, &details, spec)?;
+    Ok(Source { template, make, pool, datastore, hosts, snapshot, cards, networks, choice: choice.cloned() })
 }
 
 /// What clones need to know of a template.
-pub(super) async fn read_template(
-    live: &VCenterHandle,
+pub(super) fn details(
+    mirror: &Mirror,
     template: &VirtualMachineRef,
     spec: &VmGroupSpec,
 ) -> Result<Arc<TemplateDetails>, Unusable> {
-    let read = details::template(live, template).await.map_err(|error| Unusable::Lookup("template", error.into()))?;
-    read.ok_or_else(|| Unusable::NotNow("template", format!("{:?} has no configuration yet", spec.template)))
+    mirror.templates.get(template).map_err(|why| Unusable::Unread(spec.template.clone(), why))
 }
 
 /// The template that a group names.

@@ -122,7 +122,7 @@ impl Usage {
         let groups = at_home(site.context, site.live, |namespace| namespace == desired.namespace);
         let is_behind = groups.iter().any(|group| site.mandate.is_behind(&group.metadata));
         let is_asked = |namespace: &str| namespace == desired.namespace;
-        let storage_mib = found.source.as_ref().map(|source| source.make.storage_mib);
+        let storage_mib = found.source.as_ref().ok().map(|source| source.make.storage_mib);
         let each = Size { hardware: desired.hardware, storage_mib: storage_mib.unwrap_or(0) };
         let own = Some((desired, may_be_begun));
         let mut counts = count(site.context, site.live, executor, mirror, &groups, own, is_asked);

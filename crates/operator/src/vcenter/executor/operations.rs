@@ -36,7 +36,6 @@ use crate::{
         Trigger, VCenterHandle,
         inventory::{machine_id, machine_reference},
         mirror::{Consequences, GroupKey, Mirror},
-        source::Source,
         task_states::Ended,
     },
 };
@@ -274,9 +273,9 @@ impl Executor {
         }
         self.is_refused |= step == NextStep::AwaitUser(Remedy::Privileges);
         if matches!(step, NextStep::LookAgain | NextStep::AwaitUser(_)) {
-            // What was read of the template and the networks may not be so any more.
-            for object in op.context.source.iter().flat_map(Source::read_of) {
-                mirror.details.forget(object);
+            // What was read of the template may not be so any more.
+            if let Some(source) = &op.context.source {
+                mirror.templates.forget(source.template.reference());
             }
         }
         self.budget.finished(op.ticket);
