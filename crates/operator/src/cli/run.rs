@@ -140,14 +140,6 @@ async fn run_with(
     };
     let events = recorder(&kube, &leases, &namespaces, &loops);
     let again = Arc::new(Notify::new());
-    let shells = async {
-        if scope.runs(scope::Controller::MyOwnShell) {
-            let claim = leases.claim(&LeaseScope::General);
-            let duty = myownshell::Duty { claim, again: Arc::clone(&again), events: events.clone() };
-            let (namespaces, metrics) = (Arc::clone(&namespaces), metrics.clone());
-            myownshell::run(kube.clone(), &scope, duty, namespaces, metrics, told_to_stop.clone(), &loops).await;
-        }
-    };
     let vcenters = VCenters::new(
         Arc::clone(&namespaces),
         leases.clone(),
@@ -160,6 +152,17 @@ async fn run_with(
     let (context, writer) =
         Context::new(kube.clone(), events.clone(), vcenters, prepared.cluster, infos, loops.clone(), scope.clone());
     let context = Arc::new(context);
+    let are_read = scope.runs(scope::Controller::VmGroup) && scope.runs(scope::Controller::VMInfo);
+    let told = || (context.groups.told(), context.infos.told_of_machines());
+    let (is_run, claim) = (scope.runs(scope::Controller::MyOwnShell), leases.claim(&LeaseScope::General));
+    let told = (is_run && are_read).then(told);
+    let shells = async {
+        if is_run {
+            let duty = myownshell::Duty { claim, again: Arc::clone(&again), events: events.clone(), told };
+            let (namespaces, metrics) = (Arc::clone(&namespaces), metrics.clone());
+            myownshell::run(kube.clone(), &scope, duty, namespaces, metrics, told_to_stop.clone(), &loops).await;
+        }
+    };
     if let Some(admission) = &admission {
         Admission::begin(admission, &context);
     }

@@ -31,6 +31,7 @@ use tracing::warn;
 use super::Context;
 use crate::{
     kube::{
+        leadership::Mandate,
         refusal,
         shared_watch::{drive, received},
     },
@@ -144,6 +145,20 @@ impl Attempts {
     fn failing(&self) -> MutexGuard<'_, Failing> {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Reconciles an object in the name of a mandate, if this replica has one. Where the lease is lost meanwhile, whoever gains it looks at
+/// everything.
+pub(crate) async fn mandated<F>(
+    mandate: Option<Mandate>,
+    reconcile: impl FnOnce(Mandate) -> F,
+) -> Result<Requeue, Error>
+where
+    F: Future<Output = Result<Requeue, Error>>,
+{
+    let Some(mandate) = mandate else { return Ok(Requeue::await_change()) };
+    let reconciled = mandate.during(Box::pin(reconcile(mandate.clone()))).await;
+    reconciled.unwrap_or_else(|| Ok(Requeue::await_change()))
 }
 
 /// Runs a controller for as long as the operator runs. Its reconciles are counted as those of a kind.

@@ -8,7 +8,10 @@ use std::{
 };
 
 use backon::ExponentialBuilder;
-use futures::{Stream, StreamExt, future, stream};
+use futures::{
+    Stream, StreamExt, future,
+    stream::{self, BoxStream},
+};
 use kube::{
     Api, Resource,
     api::ObjectMeta,
@@ -38,13 +41,17 @@ pub(crate) struct SharedWatch<K: Resource<DynamicType = ()> + 'static> {
     is_filled: Arc<watch::Sender<bool>>,
     /// Other controllers of the same objects.
     others: Arc<Mutex<Vec<mpsc::UnboundedSender<Arc<K>>>>>,
+    /// Those who are told all that the watch tells.
+    listeners: Arc<Mutex<Vec<Listener<K>>>>,
 }
+
+type Listener<K> = mpsc::UnboundedSender<Event<Guarded<K>>>;
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> SharedWatch<K> {
     /// An empty one, and where to write into it.
     pub(crate) fn new() -> (Self, Writer<K>) {
         let (store, writer) = reflector::store();
-        (Self { store, is_filled: Arc::default(), others: Arc::default() }, writer)
+        (Self { store, is_filled: Arc::default(), others: Arc::default(), listeners: Arc::default() }, writer)
     }
 
     pub(crate) fn is_filled(&self) -> bool {
@@ -65,6 +72,16 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> SharedWatch<K> {
         let (told, others) = mpsc::unbounded_channel();
         self.others.lock().unwrap_or_else(PoisonError::into_inner).push(told);
         received(others).map(|object| Ok(Arc::unwrap_or_clone(object)))
+    }
+
+    /// All that the watch tells, for somebody who asks before it begins.
+    pub(crate) fn told(&self) -> BoxStream<'static, Event<Guarded<K>>>
+    where
+        K: Send + Sync,
+    {
+        let (tell, told) = mpsc::unbounded_channel();
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(tell);
+        received(told).boxed()
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = Arc<K>> + use<K> {
@@ -103,10 +120,14 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> SharedWatch<K> {
     where
         K: Debug + DeserializeOwned + Send + Sync,
     {
-        let store = self.store.clone();
+        let (store, listeners) = (self.store.clone(), Arc::clone(&self.listeners));
         // A controller that is told of a failure takes nothing up for a while, from anybody.
         let events = told(from, &watcher::Config::default()).filter_map(move |event| {
             notice(&event, &store);
+            for listener in listeners.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+                // One that has ended ends the operator.
+                let _ = listener.send(event.clone());
+            }
             future::ready(readable(event, &store))
         });
         self.to_reconcile(events, writer)

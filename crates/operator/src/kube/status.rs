@@ -1,7 +1,12 @@
 //! Statuses as they are written: whole, by server-side apply, and by one manager, so that what is no longer said goes away. What a newer
 //! version has said and this one doesn't know is said again.
 
-use std::fmt::Debug;
+use std::{
+    collections::HashMap,
+    fmt::Debug,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use drover_api::Tolerant;
 pub(crate) use drover_core::status::{difference, merge, standing, value};
@@ -19,6 +24,9 @@ const MANAGER: &str = "drover";
 /// What the API server says of a field that the kind doesn't have.
 const UNDECLARED: &str = ": field not declared in schema";
 
+/// No status waits longer than this for its turn.
+const LONGEST: Duration = Duration::from_secs(5);
+
 /// What Drover may patch of a kind's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
@@ -26,6 +34,30 @@ pub(crate) enum Reach {
     Object,
     /// Their statuses alone.
     Status,
+}
+
+/// When each object's status was last written, by UID. Any may be lost: then one is written early.
+#[derive(Debug, Default)]
+pub(crate) struct Throttle(Mutex<HashMap<String, Instant>>);
+
+impl Throttle {
+    /// How long to wait before a status may be written, if it is too early, and nothing is urgent. Otherwise it counts as written.
+    pub(crate) fn wait(&self, uid: &str, between: Duration, is_urgent: bool) -> Option<Duration> {
+        let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let early = written.get(uid).and_then(|written| between.checked_sub(written.elapsed()));
+        if early.is_some() && !is_urgent {
+            return early;
+        }
+        // Those that are older keep nobody waiting. Some of them are gone.
+        written.retain(|_, written| written.elapsed() < LONGEST);
+        written.insert(uid.to_owned(), Instant::now());
+        None
+    }
+
+    /// It was not written after all.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
 }
 
 /// Writes an object's whole status, and returns the object as it is then, unless it is gone. It is written over this very version of the

@@ -15,21 +15,25 @@ use vim25::ManagedObjectReference;
 
 use super::{report, visible::Visible};
 use crate::{
-    controllers::{Context, reconcile::Error},
+    controllers::{
+        Context,
+        reconcile::{Error, mandated},
+    },
     vcenter::{host::Host, mirror::Mirror},
 };
 
 /// Shows a host as it is.
 pub(super) async fn reconcile(info: Arc<HostInfo>, context: Arc<Context>) -> Result<Requeue, Error> {
     let namespace = info.metadata.namespace.as_deref().unwrap_or_default();
-    let Some(mandate) = context.vcenters.mandate_for_info(namespace, info.spec.vcenter.as_deref()) else {
-        return Ok(Requeue::await_change());
-    };
-    let view = report::look(&context, &*info, info.spec.vcenter.as_deref(), |mirror, bound| {
+    let mandate = context.vcenters.mandate_for_info(namespace, info.spec.vcenter.as_deref());
+    mandated(mandate, |_| show(&info, &context)).await
+}
+
+async fn show(info: &HostInfo, context: &Context) -> Result<Requeue, Error> {
+    let view = report::look(context, info, info.spec.vcenter.as_deref(), |mirror, bound| {
         see(&Visible::of(mirror, bound, &context.cluster), &info.spec.hostname)
     });
-    let shown = mandate.during(Box::pin(report::show(&context, &*info, info.status.as_ref(), view, Timestamp::now())));
-    shown.await.unwrap_or_else(|| Ok(Requeue::await_change()))
+    report::show(context, info, info.status.as_ref(), view, Timestamp::now()).await
 }
 
 /// What can be seen of the host that is called so.

@@ -19,32 +19,36 @@ use super::{
     visible::{EVERYWHERE, Visible},
 };
 use crate::{
-    controllers::{Context, reconcile::Error},
+    controllers::{
+        Context,
+        reconcile::{Error, mandated},
+    },
     vcenter::{machine::Machine, mirror::Mirror},
 };
 
 /// Shows a machine as it is.
 pub(super) async fn reconcile(info: Arc<VMInfo>, context: Arc<Context>) -> Result<Requeue, Error> {
     let namespace = info.metadata.namespace.as_deref().unwrap_or_default();
-    let Some(mandate) = context.vcenters.mandate_for_info(namespace, info.spec.vcenter.as_deref()) else {
-        return Ok(Requeue::await_change());
-    };
-    let view = report::look(&context, &*info, info.spec.vcenter.as_deref(), |mirror, bound| {
+    let mandate = context.vcenters.mandate_for_info(namespace, info.spec.vcenter.as_deref());
+    mandated(mandate, |_| show(&info, &context)).await
+}
+
+async fn show(info: &VMInfo, context: &Context) -> Result<Requeue, Error> {
+    let view = report::look(context, info, info.spec.vcenter.as_deref(), |mirror, bound| {
         let visible = Visible::of(mirror, bound, &context.cluster);
         // A member is known by its marker, whatever somebody has renamed it to, and whoever else has its name.
         let word = &info.spec.nodename;
-        let group = group_of(&info).map(|group| context.infos.marker_uid(&group.uid));
+        let group = group_of(info).map(|group| context.infos.marker_uid(&group.uid));
         let member = group.and_then(|uid| mirror.member_called(&uid, &context.cluster, word));
         // Who writes a VMInfo can name any owner: only the marker says whose a member is.
         let is_own = |member: &&ManagedObjectReference| {
             let marker = mirror.machines.get(*member).and_then(|machine| machine.marker.as_ref());
-            marker.is_some_and(|marker| marker.owner.0 == namespace)
+            marker.is_some_and(|marker| Some(&marker.owner.0) == info.metadata.namespace.as_ref())
         };
         let member = member.filter(is_own).filter(|member| visible.has_machine(member));
         member.map_or_else(|| see(&visible, word), |member| here(mirror, member))
     });
-    let shown = mandate.during(Box::pin(report::show(&context, &*info, info.status.as_ref(), view, Timestamp::now())));
-    shown.await.unwrap_or_else(|| Ok(Requeue::await_change()))
+    report::show(context, info, info.status.as_ref(), view, Timestamp::now()).await
 }
 
 /// What can be seen of the machine that is called so.

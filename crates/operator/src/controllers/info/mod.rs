@@ -22,7 +22,10 @@ use drover_core::{
     info::figures::{Turns, When},
     vmgroup::take_over::marker_uid,
 };
-use futures::{Stream, StreamExt, stream};
+use futures::{
+    Stream, StreamExt,
+    stream::{self, BoxStream},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Resource, ResourceExt,
@@ -114,6 +117,11 @@ impl Infos {
             },
             Writers { hosts: host_writer, machines: machine_writer },
         )
+    }
+
+    /// All that the watch of VMInfos tells, for somebody who asks before it begins.
+    pub(crate) fn told_of_machines(&self) -> BoxStream<'static, watcher::Event<Guarded<VMInfo>>> {
+        self.machines.told()
     }
 
     /// Notes that an object is no longer what the watch has told.

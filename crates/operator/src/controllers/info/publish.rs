@@ -27,7 +27,11 @@ use tracing::info;
 
 use super::{MANAGER, MOMENT, controller};
 use crate::{
-    controllers::{Context, binding::BoundVCenter, reconcile::Error},
+    controllers::{
+        Context,
+        binding::BoundVCenter,
+        reconcile::{Error, mandated},
+    },
     kube::{
         refusal::{is_namespace_ending, is_namespace_leaving, is_stale},
         scope::{Controller, Scope},
@@ -48,9 +52,7 @@ const LISTED: usize = 3;
 
 /// Makes a VMInfo for each member of a group, and removes those whose member is gone.
 pub(super) async fn members(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
-    let Some(mandate) = context.vcenters.mandate_for(&group) else { return Ok(Requeue::await_change()) };
-    let published = mandate.during(publish(group, context)).await;
-    published.unwrap_or_else(|| Ok(Requeue::await_change()))
+    mandated(context.vcenters.mandate_for(&group), |_| publish(group, context)).await
 }
 
 async fn publish(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {

@@ -6,19 +6,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use drover_api::{VMInfo, VmGroup, vminfo::GROUP_LABEL};
+use drover_api::{VMInfo, VmGroup};
 use drover_core::shell::{Machine, Machines};
 use futures::{Stream, StreamExt, stream};
-use kube::{
-    Client, ResourceExt,
-    core::PartialObjectMeta,
-    runtime::{watcher, watcher::Event},
-};
+use kube::{ResourceExt, runtime::watcher::Event};
 
-use crate::{
-    controllers::info,
-    kube::{guard::Guarded, scope::Reach, shared_watch::told},
-};
+use crate::{controllers::info, kube::guard::Guarded};
 
 /// A namespace, and a name in it.
 pub(super) type Key = (String, String);
@@ -85,18 +78,19 @@ impl Members {
         Some(Machines::Of(machines))
     }
 
-    /// Follows all groups and their machines, and tells which group has become another.
-    pub(super) fn follow(self: Arc<Self>, kube: &Client, reach: &Reach) -> impl Stream<Item = Key> + Send + 'static {
-        let published = watcher::Config::default().labels(GROUP_LABEL);
-        let machines = told(reach.apis::<Guarded<VMInfo>>(kube), &published);
-        let groups = told(reach.apis::<PartialObjectMeta<VmGroup>>(kube), &watcher::Config::default());
+    /// Takes up what the watches of groups and VMInfos tell, and tells which group has become another.
+    pub(super) fn follow(
+        self: Arc<Self>,
+        groups: impl Stream<Item = Event<Guarded<VmGroup>>> + Send + 'static,
+        machines: impl Stream<Item = Event<Guarded<VMInfo>>> + Send + 'static,
+    ) -> impl Stream<Item = Key> + Send + 'static {
         let members = Arc::clone(&self);
         let machines = machines.map(move |event| {
             let changed = members.indexes().machines.learn(event, |info| member(info.0.as_ref().ok()?));
             changed.into_iter().map(|((namespace, _), member)| (namespace, member.group)).collect::<Vec<_>>()
         });
         let groups = groups.map(move |event| {
-            let changed = self.indexes().groups.learn(event, |group: &PartialObjectMeta<VmGroup>| group.uid());
+            let changed = self.indexes().groups.learn(event, ResourceExt::uid);
             changed.into_iter().map(|(key, _)| key).collect()
         });
         stream::select(machines, groups).flat_map(stream::iter)
@@ -212,8 +206,8 @@ mod tests {
     #[test]
     fn machines_are_those_of_the_group_that_is_there_now() {
         let members = Members::default();
-        let group = |uid: &str| -> Event<PartialObjectMeta<VmGroup>> {
-            let meta = json!({"metadata": {"name": "web", "namespace": "n", "uid": uid}});
+        let group = |uid: &str| -> Event<Guarded<VmGroup>> {
+            let meta = json!({"metadata": {"name": "web", "namespace": "n", "uid": uid}, "spec": "can't be read"});
             Event::Apply(serde_json::from_value(meta).unwrap())
         };
         let learn = |event| members.indexes().groups.learn(event, ResourceExt::uid);

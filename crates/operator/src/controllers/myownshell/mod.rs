@@ -10,24 +10,31 @@ mod run;
 
 use std::{sync::Arc, time::Duration};
 
-use drover_api::MyOwnShell;
+use drover_api::{MyOwnShell, MyOwnShellStatus};
 use drover_core::{
     Timestamp,
     events::Event,
     reasons::EventReason,
     shell::{self, Desired, Machines, Plan, Seen, desired::Invalid, plan},
 };
-use kube::{Client, runtime::controller::Action as Requeue};
+use kube::{Client, ResourceExt, runtime::controller::Action as Requeue};
 
 use crate::{
-    controllers::{binding::Namespaces, reconcile::Error},
-    kube::{events::Recorder, leadership::Claim},
+    controllers::{
+        binding::Namespaces,
+        reconcile::{Error, mandated},
+    },
+    kube::{
+        events::Recorder,
+        leadership::{Claim, Mandate},
+        status::Throttle,
+    },
     telemetry::metrics::Metrics,
 };
 use act::act;
 use members::Members;
 use observe::{keep_former_hosts, observe};
-use report::{Pace, write};
+use report::write;
 pub(crate) use run::{Duty, run};
 
 /// What stands in the way is looked at again after this long: nothing tells of all of it.
@@ -36,6 +43,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 const RESYNC: Duration = Duration::from_mins(5);
 /// How long to wait for the first answer of a watch before looking again.
 const MOMENT: Duration = Duration::from_millis(100);
+
+/// A status is written at most this often, unless it becomes or ceases to be as declared.
+const BETWEEN_WRITES: Duration = Duration::from_secs(1);
 
 /// What every reconcile needs.
 struct Context {
@@ -46,7 +56,7 @@ struct Context {
     /// Those that there are: nothing is made in one that is being deleted.
     namespaces: Arc<Namespaces>,
     members: Arc<Members>,
-    pace: Pace,
+    pace: Throttle,
     metrics: Metrics,
     /// The cluster's own domain in DNS.
     domain: String,
@@ -54,16 +64,14 @@ struct Context {
 
 /// Brings one MyOwnShell closer to what it declares.
 async fn reconcile(shell: Arc<MyOwnShell>, context: Arc<Context>) -> Result<Requeue, Error> {
-    let Some(mandate) = context.claim.mandate() else { return Ok(Requeue::await_change()) };
+    mandated(context.claim.mandate(), |mandate| five_verbs(mandate, &shell, &context)).await
+}
+
+/// The reconcile itself.
+async fn five_verbs(mandate: Mandate, shell: &MyOwnShell, context: &Context) -> Result<Requeue, Error> {
     if mandate.is_behind(&shell.metadata) {
         return Ok(Requeue::requeue(MOMENT));
     }
-    let advanced = mandate.during(Box::pin(advance(&shell, &context))).await;
-    // Where the lease was lost, whoever gains it looks at everything.
-    advanced.unwrap_or_else(|| Ok(Requeue::await_change()))
-}
-
-async fn advance(shell: &MyOwnShell, context: &Context) -> Result<Requeue, Error> {
     let mut desired = match Desired::of(shell) {
         Ok(desired) => desired,
         Err(invalid) => return complain(shell, context, &invalid).await,
@@ -109,7 +117,7 @@ async fn report(
     let is_over = !desired.is_held || plan.steps.contains(&shell::Step::LetGo);
     // Where the finalizer may not be put on or taken off, that has to be said.
     if is_over && plan.trouble.is_none() {
-        context.pace.forget(shell);
+        context.pace.forget(&shell.uid().unwrap_or_default());
         return Ok(Requeue::await_change());
     }
     let now = Timestamp::now();
@@ -119,15 +127,20 @@ async fn report(
     if shell.status.as_ref() == Some(&status) {
         return Ok(Requeue::requeue(rest));
     }
-    if let Some(wait) = context.pace.wait_to_write(shell, &status) {
+    let is_urgent = shell.status.as_ref().map(states) != Some(states(&status));
+    if let Some(wait) = context.pace.wait(&shell.uid().unwrap_or_default(), BETWEEN_WRITES, is_urgent) {
         return Ok(Requeue::requeue(wait.min(rest)));
     }
     if !write(&context.kube, shell, &status).await? {
-        context.pace.forget(shell);
+        context.pace.forget(&shell.uid().unwrap_or_default());
         return Ok(Requeue::requeue(MOMENT));
     }
     context.events.tell(shell, shell::event(shell.status.as_ref(), &status).as_slice());
     Ok(Requeue::requeue(rest))
+}
+
+fn states(status: &MyOwnShellStatus) -> Vec<&str> {
+    status.conditions.iter().map(|condition| condition.status.as_str()).collect()
 }
 
 /// Says of a MyOwnShell that it makes no sense. What there is of it stays.

@@ -2,9 +2,12 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
-use drover_api::MyOwnShell;
+use drover_api::{MyOwnShell, VMInfo, VmGroup};
 use drover_core::shell::{APP, FINALIZER, is_held_for_nothing, labels};
-use futures::{Stream, StreamExt, future, stream};
+use futures::{
+    Stream, StreamExt, future,
+    stream::{self, BoxStream},
+};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     autoscaling::v2::HorizontalPodAutoscaler,
@@ -19,17 +22,16 @@ use kube::{
         Controller, WatchStreamExt,
         controller::{self, Action as Requeue},
         reflector::{self, ObjectRef, Store},
-        watcher,
+        watcher::{self, Event},
     },
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 use super::{
     Context, RESYNC,
     act::of_its_kind,
     members::{Key, Members},
     reconcile,
-    report::Pace,
 };
 use crate::{
     controllers::{
@@ -41,8 +43,9 @@ use crate::{
         finalizer,
         guard::Guarded,
         leadership::Claim,
-        scope::{self, Scope},
-        shared_watch::{SharedWatch, backoff, drive, told},
+        scope::Scope,
+        shared_watch::{SharedWatch, backoff, drive, received, told as watched},
+        status::Throttle,
     },
     loops::Loops,
     telemetry::metrics::Metrics,
@@ -50,6 +53,10 @@ use crate::{
 
 /// Events that come together are one reason to look.
 const TOGETHER: Duration = Duration::from_millis(50);
+
+/// What the watches of groups and of VMInfos tell.
+pub(crate) type Told =
+    (BoxStream<'static, watcher::Event<Guarded<VmGroup>>>, BoxStream<'static, watcher::Event<Guarded<VMInfo>>>);
 
 /// When a replica works on MyOwnShells.
 pub(crate) struct Duty {
@@ -59,25 +66,25 @@ pub(crate) struct Duty {
     pub again: Arc<Notify>,
     /// By which everything is told.
     pub events: Recorder,
+    /// The groups and VMInfos, where this operator reads both.
+    pub told: Option<Told>,
 }
 
 /// Keeps all MyOwnShells as they are declared, until told to stop, while this replica has the claim.
 pub(crate) async fn run(
     kube: Client,
     scope: &Scope,
-    Duty { claim, again, events }: Duty,
+    Duty { claim, again, events, told }: Duty,
     namespaces: Arc<Namespaces>,
     metrics: Metrics,
     told_to_stop: impl Future<Output = ()> + Clone + Send + Sync + 'static,
     loops: &Loops,
 ) {
     let reach = &scope.reach;
-    let are_read = scope.runs(scope::Controller::VmGroup) && scope.runs(scope::Controller::VMInfo);
-    let members = Arc::new(if are_read { Members::default() } else { Members::unread() });
-    let changed = if are_read {
-        Arc::clone(&members).follow(&kube, reach).left_stream()
-    } else {
-        stream::pending().right_stream()
+    let members = Arc::new(if told.is_some() { Members::default() } else { Members::unread() });
+    let changed = match told {
+        Some((groups, infos)) => Arc::clone(&members).follow(groups, infos).left_stream(),
+        None => stream::pending().right_stream(),
     };
     let context = Arc::new(Context {
         kube: kube.clone(),
@@ -85,7 +92,7 @@ pub(crate) async fn run(
         claim,
         namespaces,
         members,
-        pace: Pace::default(),
+        pace: Throttle::default(),
         metrics,
         domain: fs::read_to_string("/etc/resolv.conf").ok().and_then(|text| domain(&text)).unwrap_or(DOMAIN.to_owned()),
     });
@@ -105,13 +112,9 @@ pub(crate) async fn run(
     let config = || controller::Config::default().concurrency(16).debounce(TOGETHER);
 
     let (declared, writer) = SharedWatch::new();
-    let watched = declared.watch(&events, reach.apis(&kube), writer, |_, _| {});
+    let told_of = declared.watch(&events, reach.apis(&kube), writer, |_, _| {});
     let (all, of_pods) = (declared.store.clone(), declared.store.clone());
-    let mut shells = Controller::for_stream(watched, declared.store);
-    for deployments in reach.apis::<Meta<Deployment>>(&kube) {
-        // By its name, because one that has lost its owner is news too.
-        shells = shells.watches(deployments, ours.clone(), |deployment| named(&deployment, &deployment.name_any()));
-    }
+    let mut shells = Controller::for_stream(told_of, declared.store);
     for pods in reach.apis::<Meta<Pod>>(&kube) {
         let of_pods = of_pods.clone();
         shells = shells.watches(pods, ours.clone(), move |pod| of_pod(&of_pods, &pod));
@@ -129,6 +132,7 @@ pub(crate) async fn run(
     for slices in reach.apis::<Meta<EndpointSlice>>(&kube) {
         shells = shells.owns(slices, ours.clone());
     }
+    let (tell, of_deployments) = mpsc::unbounded_channel();
     let concerned = changed.flat_map(move |group| stream::iter(that_find(&all, &group)));
     let attempts = Attempts::new(&context.metrics, "MyOwnShell");
     let on_error = attempts.on_error();
@@ -136,6 +140,7 @@ pub(crate) async fn run(
         .trigger_backoff(backoff())
         .with_config(config())
         .reconcile_on(concerned)
+        .reconcile_on(received(of_deployments))
         .reconcile_all_on(notified(for_shells))
         .graceful_shutdown_on(told_to_stop.clone())
         .run(
@@ -145,7 +150,16 @@ pub(crate) async fn run(
         );
 
     let (made, writer) = reflector::store();
-    let those = told(reach.apis::<Meta<Deployment>>(&kube), &ours).map(Ok).reflect(writer).applied_objects();
+    let those = watched(reach.apis::<Meta<Deployment>>(&kube), &ours).inspect(move |event| {
+        if let Event::Apply(deployment) | Event::InitApply(deployment) | Event::Delete(deployment) = event
+            // By its name, because one that has lost its owner is news too.
+            && let Some(shell) = named(deployment, &deployment.name_any())
+        {
+            // That one has ended ends the operator.
+            let _ = tell.send(shell);
+        }
+    });
+    let those = those.map(Ok).reflect(writer).applied_objects();
     let releases = Attempts::new(&context.metrics, "Deployment");
     let not_released = releases.on_error();
     let deployments = Controller::for_stream(those, made)

@@ -33,7 +33,10 @@ use kube::{Api, ResourceExt, runtime::controller::Action as Requeue};
 use tracing::warn;
 
 use crate::{
-    controllers::{Context, reconcile::Error},
+    controllers::{
+        Context,
+        reconcile::{Error, mandated},
+    },
     kube::{finalizer, guard::Unreadable, leadership::Mandate, shared_watch::backoff},
 };
 pub(crate) use advance::load_records;
@@ -85,21 +88,19 @@ impl Memory {
 
 /// Brings one group closer to what it declares, if that is for this replica to do.
 pub(crate) async fn reconcile(group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
-    let Some(mandate) = context.vcenters.mandate_for(&group) else {
+    let mandate = context.vcenters.mandate_for(&group);
+    if mandate.is_none() {
         context.vcenters.withdraw(&group.uid().unwrap_or_default());
-        return Ok(Requeue::await_change());
-    };
+    }
+    mandated(mandate, |mandate| reconcile_as(mandate, group, context)).await
+}
+
+async fn reconcile_as(mandate: Mandate, group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
     if mandate.is_behind(&group.metadata) {
         return Ok(Requeue::requeue(BEHIND));
     }
-    let reconciled = mandate.during(Box::pin(reconcile_as(&mandate, group, context))).await;
-    // Where the lease was lost, whoever gains it looks at everything.
-    reconciled.unwrap_or_else(|| Ok(Requeue::await_change()))
-}
-
-async fn reconcile_as(mandate: &Mandate, group: Arc<VmGroup>, context: Arc<Context>) -> Result<Requeue, Error> {
     let groups = Api::namespaced(context.kube.clone(), &group.namespace().unwrap_or_default());
-    let request = Request { context: &context, group: &group, groups, mandate };
+    let request = Request { context: &context, group: &group, groups, mandate: &mandate };
     match five_verbs(&request).await {
         Ok(requeue) | Err(Stop::Early(requeue)) => Ok(requeue),
         Err(Stop::Failed(error)) => Err(error),

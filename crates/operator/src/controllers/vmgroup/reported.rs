@@ -17,7 +17,7 @@ use drover_core::{
 };
 use kube::ResourceExt;
 
-use crate::kube::leadership::Epoch;
+use crate::kube::{leadership::Epoch, status::Throttle};
 
 /// A status is written at most this often, unless the group's phase changes.
 const BETWEEN_WRITES: Duration = Duration::from_secs(1);
@@ -27,14 +27,16 @@ const BETWEEN_LAST_WRITES: Duration = Duration::from_secs(3);
 
 /// What was told of all groups, by UID. Any may be lost: then something is told twice.
 #[derive(Debug, Default)]
-pub(super) struct Reported(Mutex<HashMap<String, Entry>>);
+pub(super) struct Reported {
+    entries: Mutex<HashMap<String, Entry>>,
+    written: Throttle,
+}
 
 #[derive(Debug, Default)]
 struct Entry {
     /// In the name of which time of holding a lease all this was told.
     epoch: Epoch,
     reporter: Reporter,
-    written: Option<Instant>,
     /// When it was first asked what becomes of its kind, after the group was deleted.
     asked_for_kind: Option<Instant>,
     /// Whether its kind stays, as was asked after the group was deleted: then it is not deleted because of its kind.
@@ -90,8 +92,6 @@ impl Reported {
         if before == Some(status) {
             return None;
         }
-        let mut entries = self.all();
-        let entry = entries.entry(group.uid().unwrap_or_default()).or_default();
         let reasons = |status: &VmGroupStatus| -> Vec<_> {
             status.conditions.iter().map(|condition| condition.reason.clone()).collect()
         };
@@ -101,15 +101,11 @@ impl Reported {
         } else {
             BETWEEN_WRITES
         };
-        let early = entry.written.and_then(|written| between.checked_sub(written.elapsed()));
-        if before.and_then(|before| before.phase) == status.phase && early.is_some() {
-            return early;
-        }
-        entry.written = Some(Instant::now());
-        None
+        let is_urgent = before.and_then(|before| before.phase) != status.phase;
+        self.written.wait(&group.uid().unwrap_or_default(), between, is_urgent)
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
