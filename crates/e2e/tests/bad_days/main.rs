@@ -8,6 +8,7 @@ mod hosts;
 mod in_flight;
 mod quotas;
 mod servers;
+mod templates;
 mod upgrade;
 
 use std::{
