@@ -32,7 +32,7 @@ CLUSTER = IMG='$(IMG)' NAMESPACE='$(NAMESPACE)' KUBECTL='$(KUBECTL)' KUSTOMIZE='
 
 # The sandbox is three binaries, of which one stands for all: it goes if another can't be made.
 .DELETE_ON_ERROR:
-.PHONY: help build manager run demo test histories mutants test-install soak bench fuzz lint generate manifests build-installer \
+.PHONY: help build manager run demo test histories simulate mutants test-install soak bench bench-core fuzz lint generate manifests build-installer \
 	docker-build docker-push image install uninstall deploy undeploy chart bundle sbom test-packages
 
 help: ## list what can be made
@@ -106,6 +106,13 @@ N ?= 100000
 histories: ## play N histories of a VmGroup on a model of vCenter, a tenth of them new (SEED=..., HISTORY=... for one)
 	@HISTORIES=$(N) cargo test --locked --package drover-core --test histories -- --nocapture
 
+simulate: export VMS ?= 100000
+simulate: export VMGROUPS ?= 5000
+simulate: export VCENTERS ?= 50
+simulate: export HOSTS ?= 16
+simulate: ## simulate 100,000 VMs on 50 vCenters in virtual time (VMS, VMGROUPS, VCENTERS, HOSTS, REPLICAS, CLONE_SECONDS)
+	@cargo test --quiet --release --locked --package drover-core --test simulation -- --nocapture
+
 mutants: ## put deliberate bugs into the decisions, one by one, and see the histories find each
 	@hack/mutants.sh
 
@@ -124,7 +131,10 @@ soak: $(SANDBOX) ## kill the operator at every distance between two kills, and w
 bench: build ## measure what is promised about speed
 	@cargo bench --workspace --locked
 
-fuzz: ## fuzz the vSphere parser for a minute
+bench-core: ## measure decisions and the vSphere parser, in memory, at three sizes
+	@hack/bench-core.sh
+
+fuzz: ## fuzz all that reads what others have written, for a minute
 	@hack/fuzz.sh
 
 lint: $(CURDIR)/bin/kustomize ## check format, lints, generated files, licences and unused dependencies

@@ -3,7 +3,7 @@
 //! vCenter lets one object of a name into a folder. A retry, a restarted operator or two at once therefore end with one
 //! machine for each slot, whatever any of them remembers.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 /// The longest name that vCenter takes.
 pub const LONGEST: usize = 80;
@@ -37,9 +37,14 @@ impl fmt::Display for Slot {
 /// The name of the machine in a slot: `<group>-replica-<8 letters>`, the letters computed from the group's UID and the slot.
 #[must_use]
 pub fn member(group: &str, uid: &str, slot: Slot) -> String {
-    let letters = letters(hash(&[uid, "/", &slot.to_string()]));
-    let tail = format!("-replica-{letters}");
-    format!("{}{tail}", shortened(group, LONGEST - tail.len()))
+    const INFIX: &str = "-replica-";
+    // A plan for a great group asks for the name of each member: no more is allocated than the name.
+    let letters = eight_letters(hash(&[uid, "/", &slot.to_string()]));
+    let mut name = String::with_capacity(LONGEST);
+    name.push_str(&shortened(group, LONGEST - INFIX.len() - letters.len()));
+    name.push_str(INFIX);
+    name.extend(letters);
+    name
 }
 
 /// The instance UUID of the VM that is a slot's in an incarnation: whoever asks for it asks for the same, and no other VM has it.
@@ -56,13 +61,13 @@ pub fn instance(uid: &str, slot: Slot, incarnation: Incarnation) -> String {
 /// The name of a group's folder: `<namespace>.<name>`. A namespace has no dot, so no two groups share one.
 #[must_use]
 pub fn folder(namespace: &str, name: &str) -> String {
-    shortened(&format!("{namespace}.{name}"), LONGEST)
+    shortened(&format!("{namespace}.{name}"), LONGEST).into_owned()
 }
 
 /// A name as the value of a label, which Kubernetes keeps shorter than names.
 #[must_use]
 pub fn label(name: &str) -> String {
-    shortened(name, LONGEST_LABEL)
+    shortened(name, LONGEST_LABEL).into_owned()
 }
 
 /// Text as the name of an object in Kubernetes: small letters, digits, dashes and dots, at most 253 of them, and letters or digits
@@ -87,11 +92,11 @@ pub fn object(text: &str) -> String {
 }
 
 /// Text cut to a length, with a hash of the whole in the place of what is cut.
-fn shortened(text: &str, longest: usize) -> String {
+fn shortened(text: &str, longest: usize) -> Cow<'_, str> {
     if text.len() <= longest {
-        return text.to_owned();
+        return Cow::Borrowed(text);
     }
-    told_apart(text, longest, text)
+    Cow::Owned(told_apart(text, longest, text))
 }
 
 /// Text, cut to a length where it has to be, with a hash of what it stands for at its end.
@@ -101,22 +106,28 @@ pub(crate) fn told_apart(text: &str, longest: usize, whole: &str) -> String {
 }
 
 /// Eight letters for a number: enough that the members of a group, and groups cut to one length, don't meet.
-pub(crate) fn letters(mut number: u64) -> String {
-    let letter = |_| {
+pub(crate) fn letters(number: u64) -> String {
+    eight_letters(number).into_iter().collect()
+}
+
+fn eight_letters(mut number: u64) -> [char; 8] {
+    [(); 8].map(|()| {
         // The remainder is below 26.
         let letter = b'a' + u8::try_from(number % 26).unwrap_or(0);
         number /= 26;
         char::from(letter)
-    };
-    (0..8).map(letter).collect()
+    })
 }
 
 /// FNV-1a with a final mix: the same on every machine and in every version, which the standard library doesn't promise.
 #[must_use]
 pub fn hash(parts: &[&str]) -> u64 {
-    let bytes = parts.iter().flat_map(|part| part.bytes());
-    let folded =
-        bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let mut folded: u64 = 0xcbf2_9ce4_8422_2325;
+    for part in parts {
+        for byte in part.bytes() {
+            folded = (folded ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
     let mixed = (folded ^ (folded >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     mixed ^ (mixed >> 33)
 }

@@ -1,6 +1,6 @@
 //! The queue in front of a vCenter: its promises one by one, and all of them in random histories.
 
-#[path = "histories/chance.rs"]
+#[path = "model/chance.rs"]
 mod chance;
 
 use std::{

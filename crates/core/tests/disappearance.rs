@@ -3,7 +3,7 @@
 //! destroyed while too many are missing. A failure prints the seed that plays it again: `HISTORY=<seed> cargo test -p drover-core --test
 //! disappearance`.
 
-#[path = "histories/chance.rs"]
+#[path = "model/chance.rs"]
 mod chance;
 
 use std::{

@@ -1,7 +1,7 @@
 //! Groups of one namespace that share a quota, planned against a model of vCenter with edits, late views, queues and crashes. A failure prints
 //! the seed that plays it again: `HISTORY=<seed> cargo test -p drover-core --test quota`.
 
-#[path = "histories/chance.rs"]
+#[path = "model/chance.rs"]
 mod chance;
 
 use std::{

@@ -1,49 +1,91 @@
-//! How fast a page of a thousand machines is read. Fails when it is slower than the limit.
+//! How fast vCenter's answers are read, and how fast it is told what is new in them. `make bench-core` runs these, and fails where one
+//! takes longer than it may.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
-use vim25::methods::RetrievePropertiesEx;
-use vim25::read_response;
+use divan::{Bencher, counter::BytesCount};
+use vim25::{
+    Any,
+    collector::known::Known,
+    enums::{ObjectUpdateKind, PropertyChangeOp},
+    methods::RetrievePropertiesEx,
+    read_response,
+    types::{ObjectContent, ObjectUpdate, PropertyChange},
+};
 
-/// Megabytes per second below which the mirror would be held up by its reader.
-const LIMIT: f64 = 50.0;
-const OBJECTS: usize = 1000;
+/// How many objects a page has, or a watch.
+const OBJECTS: [usize; 3] = [100, 1000, 10_000];
 
-fn main() -> ExitCode {
-    let page = page();
-    #[allow(clippy::cast_precision_loss, reason = "a page has far less than 2^52 bytes")]
-    let megabytes = page.len() as f64 / 1e6;
-    let mut best = Duration::MAX;
-    let started = Instant::now();
-    // Cargo gives `--test` when it only wants to see the benchmark run.
-    let span = Duration::from_secs(if std::env::args().any(|argument| argument == "--test") { 0 } else { 3 });
-    loop {
-        let round = Instant::now();
-        match read_response::<RetrievePropertiesEx>(black_box(&page)) {
-            Ok(Some(result)) if result.objects.len() == OBJECTS => drop(black_box(result)),
-            other => {
-                eprintln!("the page was not read: {other:?}");
-                return ExitCode::FAILURE;
-            }
-        }
-        best = best.min(round.elapsed());
-        if started.elapsed() >= span {
-            break;
-        }
+fn main() {
+    divan::main();
+}
+
+/// A page with all properties that a mirror of machines follows.
+#[divan::bench(args = OBJECTS)]
+fn parse_page(bencher: Bencher<'_, '_>, objects: usize) {
+    let page = page(objects);
+    assert_eq!(read(&page).len(), objects);
+    bencher.counter(BytesCount::of_slice(&page)).bench_local(|| read(black_box(&page)));
+}
+
+/// Everything is told again, as after a lost session, and nothing of it is new.
+#[divan::bench(args = OBJECTS)]
+fn known_told_again(bencher: Bencher<'_, '_>, objects: usize) {
+    let updates = updates(&page(objects));
+    let mut known = known_of(&updates);
+    bencher.with_inputs(|| updates.clone()).bench_local_values(|mut updates| {
+        known.begin();
+        let news = updates.iter_mut().filter_map(|update| known.news(update).then_some(())).count();
+        assert_eq!((news, known.complete().len()), (0, 0));
+    });
+}
+
+/// One property of one object changes, of so many.
+#[divan::bench(args = OBJECTS)]
+fn known_one_change(bencher: Bencher<'_, '_>, objects: usize) {
+    let updates = updates(&page(objects));
+    let mut known = known_of(&updates);
+    let mut number = 0;
+    let change = || {
+        number += 1;
+        let val = Some(Any::String(number.to_string()));
+        let change = PropertyChange { name: "name".to_owned(), op: PropertyChangeOp::Assign, val };
+        let obj = updates[objects / 2].obj.clone();
+        ObjectUpdate { kind: ObjectUpdateKind::Modify, obj, change_set: vec![change], missing_set: Vec::new() }
+    };
+    bencher.with_inputs(change).bench_local_values(|mut update| assert!(known.news(&mut update)));
+}
+
+fn read(page: &[u8]) -> Vec<ObjectContent> {
+    read_response::<RetrievePropertiesEx>(page).expect("the page is an answer").expect("with something in it").objects
+}
+
+/// What a page says, as a watch would be told it.
+fn updates(page: &[u8]) -> Vec<ObjectUpdate> {
+    let update = |object: ObjectContent| ObjectUpdate {
+        kind: ObjectUpdateKind::Enter,
+        obj: object.obj,
+        change_set: object
+            .prop_set
+            .into_iter()
+            .map(|told| PropertyChange { name: told.name, op: PropertyChangeOp::Assign, val: Some(told.val) })
+            .collect(),
+        missing_set: Vec::new(),
+    };
+    read(page).into_iter().map(update).collect()
+}
+
+fn known_of(updates: &[ObjectUpdate]) -> Known {
+    let mut known = Known::default();
+    for update in updates {
+        assert!(known.news(&mut update.clone()));
     }
-    let speed = megabytes / best.as_secs_f64();
-    println!(
-        "{OBJECTS} objects, {megabytes:.2} MB in {best:.2?}: {speed:.0} MB/s, {:.1} times the limit",
-        speed / LIMIT
-    );
-    if cfg!(debug_assertions) || speed >= LIMIT { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    known
 }
 
 /// What a collector answers for the properties that a mirror of machines follows.
-fn page() -> Vec<u8> {
+fn page(objects: usize) -> Vec<u8> {
     let mut xml = String::from(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <soapenv:Envelope xmlns:soapenc=\"http://schemas.xmlsoap.org/soap/encoding/\" \
@@ -51,7 +93,7 @@ fn page() -> Vec<u8> {
          xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\">\n<soapenv:Body>\n\
          <RetrievePropertiesExResponse xmlns=\"urn:vim25\"><returnval>",
     );
-    for n in 0..OBJECTS {
+    for n in 0..objects {
         object(&mut xml, n);
     }
     xml.push_str("</returnval></RetrievePropertiesExResponse>\n</soapenv:Body>\n</soapenv:Envelope>");

@@ -15,6 +15,7 @@ pub mod outcome;
 pub mod placement;
 pub mod plan;
 pub mod progress;
+pub mod queue;
 pub mod record;
 pub mod recorded;
 pub mod report;

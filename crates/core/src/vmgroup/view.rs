@@ -133,7 +133,7 @@ impl<I: Inventory> View<'_, I> {
             guest_answers: machine.tools_running,
             shutdown_since: None,
             busy: false,
-            marked: self.marked.contains(&self.name_of(slot)),
+            marked: !self.marked.is_empty() && self.marked.contains(&self.name_of(slot)),
             not_before: None,
         })
     }

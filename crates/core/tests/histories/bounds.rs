@@ -9,8 +9,10 @@ use drover_core::{
 
 use super::{
     history::History,
-    operator::Reconciled,
-    world::{World, timestamp},
+    model::{
+        operator::Reconciled,
+        world::{World, timestamp},
+    },
 };
 
 impl History<'_> {

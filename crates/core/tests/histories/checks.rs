@@ -10,9 +10,11 @@ use drover_core::{
 
 use super::{
     history::{History, LOST_AFTER},
-    machine::{Kind, Machine},
-    operator::Reconciled,
-    world::{BASE, timestamp},
+    model::{
+        machine::{Kind, Machine},
+        operator::Reconciled,
+        world::{BASE, timestamp},
+    },
 };
 
 impl History<'_> {

@@ -9,9 +9,11 @@ use drover_core::{
 
 use super::{
     history::{History, LOST_AFTER},
-    machine::Machine,
-    operator::Reconciled,
-    world::{Time, World},
+    model::{
+        machine::Machine,
+        operator::Reconciled,
+        world::{Time, World},
+    },
 };
 
 /// The most that an operator does for one thing that happens: a VM is named, moved, asked to shut down, powered off, destroyed, cloned,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use drover_core::vmgroup::{DeletionPolicy, Desired, Hardware, Power, Revision, Room, ScaleIn, Strategy, UpdatePolicy};
 
 use super::{
-    chance::Chance,
     history::{History, LOST_AFTER},
+    model::chance::Chance,
 };
 
 impl History<'_> {

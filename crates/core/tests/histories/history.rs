@@ -8,14 +8,16 @@ use std::{
 use drover_core::vmgroup::{Desired, MachineId, Member, Room};
 
 use super::{
-    chance::Chance,
     churn::Rest,
     edits::first_desired,
+    model::{
+        chance::Chance,
+        operator::{Mishaps, Operator, Place, Reconciled},
+        stored::Stored,
+        world::{BASE, ELSEWHERE, Outcome, TaskId, Time, World, timestamp},
+    },
     news::News,
-    operator::{Mishaps, Operator, Place, Reconciled},
-    stored::Stored,
     troubles::{TRIALS, Trial},
-    world::{BASE, ELSEWHERE, Outcome, TaskId, Time, World, timestamp},
 };
 
 /// How long a VM that isn't seen is waited for.
@@ -229,6 +231,8 @@ impl History<'_> {
             skew: self.skew,
             mishaps,
             chance: &mut self.chance,
+            others_are_cloned: false,
+            takes: None,
             is_cut_off: false,
             met: 0,
             counts: self.counts,

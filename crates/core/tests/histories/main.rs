@@ -5,22 +5,17 @@
 //! test -p drover-core --test histories -- --nocapture`. `HISTORIES=<number>` plays more, and `SEED=<number>` sets where the new ones begin.
 
 mod bounds;
-mod chance;
 mod checks;
 mod churn;
 mod edits;
 mod history;
-mod machine;
-mod mirror;
+#[path = "../model/mod.rs"]
+mod model;
 mod news;
-mod operator;
 mod plans;
 mod rest;
-mod stored;
 mod strangers;
 mod troubles;
-mod wire;
-mod world;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

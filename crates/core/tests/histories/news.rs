@@ -10,9 +10,11 @@ use drover_core::vmgroup::{Hardware, MachineId};
 
 use super::{
     history::History,
-    machine::Machine,
+    model::{
+        machine::Machine,
+        world::{Time, World, timestamp},
+    },
     troubles::Trial,
-    world::{Time, World, timestamp},
 };
 
 /// What the mirror shows of some VMs otherwise than they are.

@@ -11,7 +11,10 @@ use drover_core::{
     vmgroup::{Desired, MachineId, Member, Observed, Power, ScaleIn, Strategy},
 };
 
-use super::{history::History, operator::Reconciled, world::timestamp};
+use super::{
+    history::History,
+    model::{operator::Reconciled, world::timestamp},
+};
 
 impl History<'_> {
     /// Checks a plan by what was seen.

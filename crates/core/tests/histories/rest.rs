@@ -2,7 +2,7 @@
 
 use drover_core::{Action, vmgroup::DeletionPolicy};
 
-use super::{edits::lost_after, history::History, troubles::Trial, world::timestamp};
+use super::{edits::lost_after, history::History, model::world::timestamp, troubles::Trial};
 
 impl History<'_> {
     /// Nothing more happens from outside. Everything has to end as declared, and then nothing more is done.

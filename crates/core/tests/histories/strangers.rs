@@ -8,9 +8,11 @@ use drover_core::{
 use super::{
     edits::hardware,
     history::History,
-    machine::{Kind, Machine},
-    operator::CLUSTER,
-    world::{BASE, ELSEWHERE},
+    model::{
+        machine::{Kind, Machine},
+        operator::CLUSTER,
+        world::{BASE, ELSEWHERE},
+    },
 };
 
 impl History<'_> {

@@ -8,8 +8,10 @@ use drover_core::{
 use super::{
     edits::{hardware, room},
     history::History,
-    operator::Operator,
-    world::{BASE, ELSEWHERE},
+    model::{
+        operator::Operator,
+        world::{BASE, ELSEWHERE},
+    },
 };
 
 /// What may happen in a history. Each has some of them.

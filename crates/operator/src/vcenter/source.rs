@@ -1,7 +1,5 @@
 //! Where a group's VMs are, what they are made from, and where they can go: found by the controller, and used for clones.
 
-use std::collections::BTreeMap;
-
 use drover_core::{
     Timestamp,
     names::Slot,
@@ -9,7 +7,10 @@ use drover_core::{
         rules::{Kind, Rules},
         template_obstacle,
     },
-    vmgroup::placement::{Candidate, NoHost, Obstacle, place},
+    vmgroup::{
+        placement::{Candidate, NoHost, Obstacle, place},
+        queue,
+    },
 };
 use vim25::{
     ManagedObject, ManagedObjectReference, Secret as Hidden,
@@ -83,12 +84,7 @@ pub(crate) enum Hosts {
 }
 
 /// The hosts that a group's clones can go to, as they are now.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct HostsNow {
-    pub candidates: Vec<Candidate<ManagedObjectReference>>,
-    /// Where the group's machines are.
-    pub members: BTreeMap<Slot, ManagedObjectReference>,
-}
+pub(crate) type HostsNow = queue::Hosts<ManagedObjectReference>;
 
 /// What guests are told. It may hold passwords, and is never printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

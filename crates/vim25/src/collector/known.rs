@@ -15,7 +15,7 @@ use crate::{
 
 /// The objects of a watch, with what was last said of each.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub struct Known {
     objects: HashMap<ManagedObjectReference, Object>,
     /// The paths of all properties, each once: thousands of objects have the same.
     paths: HashSet<Arc<str>>,
@@ -39,12 +39,12 @@ struct Digest {
 
 impl Known {
     /// The watch is set up anew: all its objects are about to be reported from the beginning.
-    pub(super) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.resync = Some(HashSet::new());
     }
 
     /// All objects have been reported. Returns those that have vanished since the watch was last whole.
-    pub(super) fn complete(&mut self) -> Vec<ManagedObjectReference> {
+    pub fn complete(&mut self) -> Vec<ManagedObjectReference> {
         let Some(seen) = self.resync.take() else { return Vec::new() };
         let gone: Vec<_> = self.objects.keys().filter(|object| !seen.contains(object)).cloned().collect();
         for object in &gone {
@@ -54,12 +54,12 @@ impl Known {
     }
 
     /// Forgets an object, and says whether it was known.
-    pub(super) fn remove(&mut self, object: &ManagedObjectReference) -> bool {
+    pub fn remove(&mut self, object: &ManagedObjectReference) -> bool {
         self.objects.remove(object).is_some()
     }
 
     /// Forgets what was said of an object that is still there: all of it is news when it can be read again.
-    pub(super) fn forget_values(&mut self, object: &ManagedObjectReference) {
+    pub fn forget_values(&mut self, object: &ManagedObjectReference) {
         if let Some(known) = self.objects.get_mut(object) {
             known.properties.iter_mut().for_each(|digest| digest.value = None);
         }
@@ -70,7 +70,7 @@ impl Known {
 
     /// Leaves in the update only what is new, and says whether that is anything. What can't be read is never said to be
     /// unset.
-    pub(super) fn news(&mut self, update: &mut ObjectUpdate) -> bool {
+    pub fn news(&mut self, update: &mut ObjectUpdate) -> bool {
         if let Some(seen) = &mut self.resync {
             seen.insert(update.obj.clone());
         }

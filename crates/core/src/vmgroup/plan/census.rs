@@ -164,7 +164,8 @@ impl<'a> Census<'a> {
             members.reverse();
         }
         let asked = |member: &Member| member.shutdown_since.is_some();
-        members.sort_by_key(|member| {
+        // Each is asked for once: to find out whether a machine stands takes longer than to move it.
+        members.sort_by_cached_key(|member| {
             Reverse((member.marked, self.is_to_be_replaced(member), !self.is_standing(member), asked(member)))
         });
         members

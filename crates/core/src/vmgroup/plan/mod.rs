@@ -142,14 +142,15 @@ fn keep(census: &Census<'_>, draft: &mut Draft) {
     draft.mark(&census.observed.unmarked);
     draft.remove_left_folders(census.observed);
     let mut budget = census.availability_budget();
+    let ordered = census.in_leaving_order();
     // What is stopped takes nothing down for what it may not go on with.
-    let leaving = if census.observed.is_stopped { Vec::new() } else { rollout::leaving(census, &mut budget) };
+    let leaving = if census.observed.is_stopped { Vec::new() } else { rollout::leaving(census, &ordered, &mut budget) };
     for member in &leaving {
         upkeep::remove(census, member, draft);
     }
     rollout::clone_missing(census, draft);
     let leaving: HashSet<_> = leaving.into_iter().map(|member| &member.id).collect();
-    for member in census.in_leaving_order() {
+    for member in ordered {
         if !leaving.contains(&member.id) {
             upkeep::maintain(census, member, &mut budget, draft);
         }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use super::{Action, Draft, census::Census};
 use crate::{names::Slot, vmgroup::Member};
 
-/// The machines that are to go now. Taking down one that stands is paid from the budget; any other costs nobody anything.
-pub(super) fn leaving<'a>(census: &Census<'a>, budget: &mut usize) -> Vec<&'a Member> {
+/// Of the machines, in the order in which they go, those that are to go now. Taking down one that stands is paid from the budget; any other costs nobody anything.
+pub(super) fn leaving<'a>(census: &Census<'_>, ordered: &[&'a Member], budget: &mut usize) -> Vec<&'a Member> {
     let mut surplus = census.seen().saturating_sub(census.ceiling());
     let mut leaving = Vec::new();
-    for member in census.in_leaving_order() {
+    for member in ordered.iter().copied() {
         if surplus == 0 && !census.may_be_replaced(member) {
             continue;
         }

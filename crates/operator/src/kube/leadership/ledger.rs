@@ -5,12 +5,12 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use drover_core::vcenter::assignment::assign;
 use k8s_openapi::{api::coordination::v1::LeaseSpec, jiff::Timestamp};
 use tokio::time::Instant;
 
 use super::{
     Timing,
-    assignment::assign,
     clock::{Deadline, Moment},
     election::{Candidate, Sighting, holder},
     names,

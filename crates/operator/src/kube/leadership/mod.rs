@@ -4,7 +4,6 @@
 //! seconds. A replica that can't renew one stops by its own clock five seconds before another may take over by its own, so it doesn't
 //! matter what time either thinks it is. That a replica is there at all, a further Lease says that it renews.
 
-mod assignment;
 mod claim;
 mod clock;
 mod election;

@@ -20,11 +20,12 @@ use drover_core::{
     vcenter::{
         backoff::Backoff,
         brake::{Brake, Incident, Scope},
-        budget::{Budget, Limits},
+        budget::Limits,
     },
     vmgroup::{
         in_flight::InFlight,
-        placement::{self, Candidate},
+        placement,
+        queue::{self, Queue},
         record::{Incarnation, Record, Stage},
     },
 };
@@ -46,7 +47,7 @@ const SETTLING: Duration = Duration::from_secs(3);
 /// Everything that is queued and under way in one vCenter, by the groups' UIDs.
 #[derive(Debug)]
 pub(crate) struct Executor {
-    budget: Budget<String, String, Action, ManagedObjectReference>,
+    budget: Queue<ManagedObjectReference>,
     groups: HashMap<String, Group>,
     tasks: HashMap<ManagedObjectReference, Operation>,
     chance: RandomState,
@@ -104,7 +105,7 @@ impl Group {
 impl Default for Executor {
     fn default() -> Self {
         Self {
-            budget: Budget::new(Limits::default()),
+            budget: Queue::new(Limits::default()),
             groups: HashMap::new(),
             tasks: HashMap::new(),
             chance: RandomState::new(),
@@ -143,7 +144,7 @@ impl Executor {
     pub(crate) fn resign(&mut self) {
         let Self { limits, patience, epoch, .. } = *self;
         let Self { meter, released, remembered, .. } = std::mem::take(self);
-        let budget = Budget::new(limits);
+        let budget = Queue::new(limits);
         *self = Self { budget, released, remembered, patience, meter, limits, epoch, ..Self::default() };
     }
 
@@ -200,18 +201,7 @@ impl Executor {
     /// Queues what a group's plan says, in place of what its last plan said.
     pub(crate) fn order(&mut self, context: OperationContext, actions: &[Action], now: Timestamp) {
         let uid = context.desired.uid.clone();
-        let wanted: BTreeSet<_> = actions.iter().collect();
-        self.budget.retain(&uid, |action| wanted.contains(action));
-        let mut candidates = self.candidates(&context);
-        let before = self.hosts_of_clones(&uid);
-        for action in actions {
-            let mut host = None;
-            if let Action::Clone(slot) = action {
-                let stays = before.get(slot).filter(|host| placement::stays(&candidates, host, now)).cloned();
-                host = stays.or_else(|| take_place(&mut candidates, &uid, *slot, now));
-            }
-            self.budget.enqueue(&context.desired.namespace, &uid, action.clone(), host);
-        }
+        queue::order(&mut self.budget, &context.desired, actions, &context.hosts, &self.failing, now);
         let group = self.group(&uid);
         group.in_flight.note_ordered(actions);
         group.context = Some(Arc::new(context));
@@ -228,30 +218,6 @@ impl Executor {
         let record = group.and_then(|group| group.in_flight.record.now());
         self.budget
             .retain(&uid.to_owned(), |action| wanted.contains(action) && is_as_ordered(action, incarnations, record));
-    }
-
-    /// The hosts that a group's clones can go to, with all that is on its way to them.
-    fn candidates(&self, context: &OperationContext) -> Vec<Candidate<ManagedObjectReference>> {
-        let uid = &context.desired.uid;
-        let mut placed = context.hosts.members.clone();
-        placed.extend(self.hosts_of_clones(uid));
-        let mut members: BTreeMap<_, usize> = BTreeMap::new();
-        for host in placed.into_values() {
-            *members.entry(host).or_default() += 1;
-        }
-        let mut candidates = context.hosts.candidates.clone();
-        for candidate in &mut candidates {
-            candidate.members = members.get(&candidate.host).copied().unwrap_or(0);
-            candidate.load = self.budget.load_of(&candidate.host);
-            candidate.failed_until = self.failing.not_before(&candidate.host);
-        }
-        candidates
-    }
-
-    /// Which host each clone of a group is for that waits or is under way.
-    fn hosts_of_clones(&self, uid: &String) -> BTreeMap<Slot, ManagedObjectReference> {
-        let clones = self.budget.on_hosts(uid);
-        clones.filter_map(|(action, host)| Some((action.cloned_slot()?, host.clone()))).collect()
     }
 
     /// Takes back what a group has queued: nothing is known of what it wants now. What is under way goes on.
@@ -328,19 +294,6 @@ fn is_as_ordered(action: &Action, incarnations: Option<&BTreeMap<Slot, Incarnati
     let Some(slot) = action.cloned_slot() else { return true };
     let entry = record.and_then(|record| record.get(slot)).filter(|entry| entry.stage == Stage::Pending);
     entry.is_some_and(|entry| incarnations.and_then(|all| all.get(&slot)) == Some(&entry.incarnation))
-}
-
-/// Chooses a host for the machine of a slot, and counts it there.
-fn take_place(
-    candidates: &mut [Candidate<ManagedObjectReference>],
-    group: &str,
-    slot: Slot,
-    now: Timestamp,
-) -> Option<ManagedObjectReference> {
-    let chosen = candidates.get_mut(placement::place(candidates, group, slot, now).ok()?)?;
-    chosen.members += 1;
-    chosen.load += 1;
-    Some(chosen.host.clone())
 }
 
 #[cfg(test)]

@@ -49,7 +49,11 @@ impl Operator {
             () => None,
         };
         let is_at_once = matches!(work, Work::CreateFolder(_) | Work::Shutdown(..));
-        let takes = if is_at_once { 0 } else { 1 + Time::try_from(place.chance.below(8)).unwrap() };
+        let takes = match place.takes {
+            _ if is_at_once => 0,
+            Some(takes) => takes,
+            None => 1 + Time::try_from(place.chance.below(8)).unwrap(),
+        };
         let is_clone = matches!(work, Work::Clone(_));
         let task = place.world.submit(work, takes, fails);
         if is_clone && place.chance.percent(50) {

@@ -1,4 +1,4 @@
-//! Which replica is to hold which lease.
+//! Which replica of the operator is to hold which lease: those of vCenters, and the one for what has no vCenter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 ///
 /// Each replica comes to the same answer from the same facts. No two members differ by more than one lease in the end, and nothing moves
 /// that need not. A lease whose holder isn't a member stays with it until it runs out.
-pub(super) fn assign(held: &BTreeMap<String, Option<String>>, members: &BTreeSet<String>) -> BTreeMap<String, String> {
+#[must_use]
+pub fn assign(held: &BTreeMap<String, Option<String>>, members: &BTreeSet<String>) -> BTreeMap<String, String> {
     let mut of: BTreeMap<&str, BTreeSet<&str>> =
         members.iter().map(|member| (member.as_str(), BTreeSet::new())).collect();
     let mut assigned = BTreeMap::new();

@@ -29,7 +29,8 @@ impl Mirror<'_> {
 
 impl Inventory for Mirror<'_> {
     fn machine(&self, id: &MachineId) -> Option<inventory::Machine<'_>> {
-        self.machines().find(|machine| machine.id == id.0)
+        let seen = self.world.machines.get_key_value(id).filter(|(_, machine)| !machine.is_hidden);
+        seen.map(|seen| self.world.shown(seen, self.since))
     }
 
     fn machines_marked(&self, group: &str) -> impl Iterator<Item = inventory::Machine<'_>> {

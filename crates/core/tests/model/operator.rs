@@ -73,6 +73,14 @@ pub(crate) struct Reconciled {
     pub mishaps: u64,
 }
 
+/// What a reconcile has decided.
+pub(crate) struct Decided {
+    pub done: Reconciled,
+    /// What may be begun.
+    pub orders: Vec<Action>,
+    pub folder: Option<FolderId>,
+}
+
 /// Where a reconcile happens.
 pub(crate) struct Place<'a> {
     pub desired: &'a Desired,
@@ -87,6 +95,10 @@ pub(crate) struct Place<'a> {
     pub skew: Time,
     pub mishaps: Mishaps,
     pub chance: &'a mut Chance,
+    /// Whether clones of other groups run that this operator doesn't know of.
+    pub others_are_cloned: bool,
+    /// How long the next task takes, if that isn't left to chance.
+    pub takes: Option<Time>,
     /// Whether vCenter has gone away meanwhile.
     pub is_cut_off: bool,
     /// How many mishaps have happened.
@@ -109,13 +121,17 @@ impl Operator {
 
     /// Looks, plans, writes down what is about to be done, and does it.
     pub(crate) fn reconcile(&mut self, place: &mut Place<'_>) -> Reconciled {
-        let done = self.reconcile_once(place);
+        let Decided { mut done, orders, folder } = self.decide(place);
+        done.has_crashed = done.has_crashed || self.carry_out(&orders, folder.as_ref(), place, &mut done);
+        if !done.has_crashed {
+            done.has_crashed = !self.tell(place, &done);
+        }
         Reconciled { mishaps: place.met, ..done }
     }
 
-    fn reconcile_once(&mut self, place: &mut Place<'_>) -> Reconciled {
-        let clock = place.world.now + place.skew;
-        let (now, instant) = (timestamp(clock), self.begin + Duration::from_secs(place.world.now.unsigned_abs()));
+    /// Looks and plans, until what is about to be done is written down.
+    pub(crate) fn decide(&mut self, place: &mut Place<'_>) -> Decided {
+        let (now, instant) = self.moment(place);
         // What is to be begun is written down once, and what is begun may be something else by then, but not for ever.
         for _ in 0..10 {
             let seen = place.seen.unwrap_or(place.world);
@@ -123,7 +139,7 @@ impl Operator {
             let moves = |work: &Work| matches!(work, Work::Clone(_) | Work::Move(..));
             let is_unknown = seen.tasks.iter().any(|task| moves(&task.work) && !is_known(&task.id));
             let lags = place.world.now - self.since < LAG;
-            let has_unknown_clones = is_unknown || lags && place.desired.deletion.is_some();
+            let has_unknown_clones = is_unknown || place.others_are_cloned || lags && place.desired.deletion.is_some();
             let mirror = Mirror { world: seen, since: self.since, destroyed: &self.destroyed };
             let view = View {
                 desired: place.desired,
@@ -146,37 +162,54 @@ impl Operator {
             let order = self.in_flight.order(place.desired, &observed, &plan, SourceState::Known);
             let incident = incident.map(|incident| incident.id);
             let mut done = Reconciled { plan, observed, actions: Vec::new(), incident, has_crashed: false, mishaps: 0 };
-            let Order::Actions(orders) = order else {
-                if self.write(place, instant) {
-                    continue;
-                }
-                done.has_crashed = true;
-                return done;
-            };
-            for action in orders {
-                // Those of other groups may come first, and then it is planned again.
-                if place.happens("operation left in the queue", place.mishaps.queued) {
-                    continue;
-                }
-                place.is_cut_off |= place.happens("outage during a plan", place.mishaps.outage);
-                let when =
-                    if done.actions.is_empty() { "crash before an operation" } else { "crash between two operations" };
-                if place.happens(when, place.mishaps.crash) {
-                    done.has_crashed = true;
-                    return done;
-                }
-                done.actions.push(action.clone());
-                self.act(&action, folder.as_ref(), place);
-                if place.happens("crash after an operation", place.mishaps.crash) {
-                    done.has_crashed = true;
-                    return done;
-                }
+            if let Order::Actions(orders) = order {
+                return Decided { done, orders, folder };
             }
-            self.report(place, &done, (now, instant));
-            done.has_crashed = !self.write(place, instant);
-            return done;
+            if !self.write(place, instant) {
+                done.has_crashed = true;
+                return Decided { done, orders: Vec::new(), folder };
+            }
         }
         panic!("it writes down what it is about to do, again and again: {:?}", place.stored.record());
+    }
+
+    /// Does what was decided, and says whether it crashes meanwhile.
+    fn carry_out(
+        &mut self,
+        orders: &[Action],
+        folder: Option<&FolderId>,
+        place: &mut Place<'_>,
+        done: &mut Reconciled,
+    ) -> bool {
+        for action in orders {
+            // Those of other groups may come first, and then it is planned again.
+            if place.happens("operation left in the queue", place.mishaps.queued) {
+                continue;
+            }
+            place.is_cut_off |= place.happens("outage during a plan", place.mishaps.outage);
+            let when =
+                if done.actions.is_empty() { "crash before an operation" } else { "crash between two operations" };
+            if place.happens(when, place.mishaps.crash) {
+                return true;
+            }
+            done.actions.push(action.clone());
+            self.act(action, folder, place);
+            if place.happens("crash after an operation", place.mishaps.crash) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Writes down how the group is, and its record, unless it crashes before or after that.
+    pub(crate) fn tell(&mut self, place: &mut Place<'_>, done: &Reconciled) -> bool {
+        let moment = self.moment(place);
+        self.report(place, done, moment);
+        self.write(place, moment.1)
+    }
+
+    fn moment(&self, place: &Place<'_>) -> (Timestamp, Instant) {
+        (place.now(), self.begin + Duration::from_secs(place.world.now.unsigned_abs()))
     }
 
     /// Writes down how the group is.

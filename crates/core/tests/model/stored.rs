@@ -17,7 +17,12 @@ impl Stored {
             "metadata": {"namespace": "ns", "name": "group", "uid": "uid", "generation": 1, "resourceVersion": "1"},
             "spec": {"cpu": 1, "memory": 1, "replicas": 1, "template": "t"}, "status": {},
         });
-        Self { group: serde_json::from_value(group).unwrap(), version: 1 }
+        Self::of(serde_json::from_value(group).unwrap())
+    }
+
+    /// A group that was just created.
+    pub(crate) fn of(group: VmGroup) -> Self {
+        Self { group, version: 1 }
     }
 
     pub(crate) fn generation(&self) -> i64 {

@@ -66,7 +66,7 @@ pub(crate) struct World {
     pub tasks: Vec<Task>,
     /// What tasks have destroyed, and when.
     pub destroyed: BTreeMap<MachineId, Time>,
-    next: u64,
+    last_id: u64,
 }
 
 impl World {
@@ -74,8 +74,8 @@ impl World {
         // A clone has its name from when it begins.
         let is_taken = matches!(&work, Work::Clone(machine) if self.is_reserved(&machine.folder, &machine.name));
         let fails = if is_taken { Some(Failing::NameTaken) } else { fails };
-        self.next += 1;
-        let id = self.next;
+        self.last_id += 1;
+        let id = self.last_id;
         self.tasks.push(Task { id, due: self.now + takes, work, fails });
         id
     }
@@ -101,16 +101,20 @@ impl World {
 
     /// Adds a machine that somebody has made.
     pub(crate) fn add(&mut self, machine: Machine) {
-        self.next += 1;
-        self.machines.insert(MachineId(format!("vm-{}", self.next)), machine);
+        self.last_id += 1;
+        self.machines.insert(MachineId(format!("vm-{}", self.last_id)), machine);
+    }
+
+    /// When the next thing happens by itself, if nothing is done.
+    pub(crate) fn next(&self) -> Option<Time> {
+        let tasks = self.tasks.iter().map(|task| task.due);
+        let guests = self.machines.values().flat_map(|machine| [Some(machine.ready_at), machine.off_at]).flatten();
+        tasks.chain(guests).filter(|time| *time > self.now).min()
     }
 
     /// Lets time pass to the next thing that happens by itself, but not beyond a limit, and returns the tasks that ended.
     pub(crate) fn advance(&mut self, limit: Time) -> Vec<(TaskId, Outcome)> {
-        let tasks = self.tasks.iter().map(|task| task.due);
-        let guests = self.machines.values().flat_map(|machine| [Some(machine.ready_at), machine.off_at]).flatten();
-        let next = tasks.chain(guests).filter(|time| *time > self.now).min().unwrap_or(limit);
-        self.now = next.min(limit).max(self.now);
+        self.now = self.next().unwrap_or(limit).min(limit).max(self.now);
         for machine in self.machines.values_mut() {
             if machine.off_at.is_some_and(|time| time <= self.now) {
                 machine.off_at = None;
@@ -142,8 +146,8 @@ impl World {
                 if self.folders.values().any(|(own, parent)| *own == name && parent == BASE) {
                     return Err("DuplicateName");
                 }
-                self.next += 1;
-                self.folders.insert(format!("group-{}", self.next), (name, BASE.to_owned()));
+                self.last_id += 1;
+                self.folders.insert(format!("group-{}", self.last_id), (name, BASE.to_owned()));
                 Ok(None)
             }
             Work::DestroyFolder(id) => {
@@ -240,8 +244,8 @@ impl World {
         if self.is_taken(&made.folder, &made.name, None) {
             return Err("DuplicateName");
         }
-        self.next += 1;
-        let id = MachineId(format!("vm-{}", self.next));
+        self.last_id += 1;
+        let id = MachineId(format!("vm-{}", self.last_id));
         made.created = self.now;
         self.machines.insert(id.clone(), made);
         Ok(Some(id))
