@@ -75,7 +75,7 @@ fn reconcile_once(site: &Site, in_flight: &mut InFlight, reporter: &mut Reporter
     let incident = in_flight.judge_group(group, desired, &observed, &[], now());
     let plan = plan_unless(None, desired, &observed, now());
     in_flight.note_plan(desired, &plan, false, now());
-    black_box(in_flight.order(desired, &observed, &plan, SourceState::Known, false));
+    black_box(in_flight.order(desired, &observed, &plan, SourceState::Known));
     let incident = incident.map(|incident| incident.id);
     let outcome = Outcome { plan, observed: Some(observed), incident, ..Outcome::stuck(Trouble::None, RESYNC) };
     black_box(reporter.report(group, desired, outcome, (now(), read)));
