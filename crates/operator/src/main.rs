@@ -3,6 +3,9 @@
 //! This is where decisions meet the world. Reconcilers read what is declared and what the vCenters say, ask
 //! `drover-core` what to do, and do it; nothing is decided here.
 
+// What is spawned belongs to `loops`, but in tests.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod cli;
 mod controllers;
 mod http;

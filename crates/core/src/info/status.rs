@@ -28,7 +28,7 @@ pub enum Observation<S> {
         /// How it does.
         health: ConditionUpdate,
         /// How much it uses.
-        figures: Vec<Whole>,
+        figures: Vec<FigureTotal>,
         /// Whether these have been read.
         are_read: bool,
     },
@@ -50,7 +50,7 @@ pub enum Observation<S> {
 
 /// A figure of a status, by its name there, and what it is a part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Whole {
+pub struct FigureTotal {
     /// Its name in the status.
     pub figure: &'static str,
     /// What it is a part of.
@@ -82,7 +82,7 @@ fn found(holds: impl Into<Option<bool>>, reason: Reason, message: impl Into<Stri
 pub struct Draft {
     before: Value,
     after: Value,
-    figures: Vec<Whole>,
+    figures: Vec<FigureTotal>,
     /// Whether the figures are vCenter's, and not those that stood there.
     are_read: bool,
     /// How it is with being found, for those who have to be told.
@@ -142,7 +142,7 @@ impl Draft {
     #[must_use]
     pub fn when(&self, now: Timestamp) -> When {
         let number = |status: &Value, name| status[name].as_i64();
-        let figure = |of: &Whole| Figure {
+        let figure = |of: &FigureTotal| Figure {
             shown: number(&self.before, of.figure),
             now: number(&self.after, of.figure),
             whole: of.whole,
@@ -200,7 +200,7 @@ mod tests {
 
     fn here(model: &str, free: i64) -> Observation<Value> {
         let health = healthy(true, Reason::Healthy, "");
-        let figures = vec![Whole { figure: "freeCPU", whole: 1000 }];
+        let figures = vec![FigureTotal { figure: "freeCPU", whole: 1000 }];
         let status = json!({"model": model, "freeCPU": free, "moref": "host-1"});
         Observation::Here { status, health, figures, are_read: true }
     }
@@ -208,7 +208,7 @@ mod tests {
     /// The same, before its figures are read.
     fn unread(model: &str, moref: &str) -> Observation<Value> {
         let health = healthy(true, Reason::Healthy, "");
-        let figures = vec![Whole { figure: "freeCPU", whole: 1000 }];
+        let figures = vec![FigureTotal { figure: "freeCPU", whole: 1000 }];
         Observation::Here { status: json!({"model": model, "moref": moref}), health, figures, are_read: false }
     }
 

@@ -73,14 +73,14 @@ pub fn identify(uid: &str, record: &Record, known: &BTreeMap<Slot, MachineId>, s
     let mut unmarked: BTreeMap<Slot, Vec<&Sighting>> = BTreeMap::new();
     let mut doubtful: BTreeMap<Slot, Vec<&Sighting>> = BTreeMap::new();
     for sighting in sightings {
-        let nature = nature(uid, record, known, sighting);
+        let nature = match_kind(uid, record, known, sighting);
         match nature {
-            Nature::Member(slot) => proved.entry(slot).or_default().push(sighting),
-            Nature::Unmarked(slot) => unmarked.entry(slot).or_default().push(sighting),
-            Nature::Doubtful(slot) => doubtful.entry(slot).or_default().push(sighting),
-            Nature::Copy => found.copies.push(sighting.id.clone()),
-            Nature::Returned => found.returned.push(sighting.id.clone()),
-            Nature::Stranger => {}
+            MatchKind::Member(slot) => proved.entry(slot).or_default().push(sighting),
+            MatchKind::Unmarked(slot) => unmarked.entry(slot).or_default().push(sighting),
+            MatchKind::Doubtful(slot) => doubtful.entry(slot).or_default().push(sighting),
+            MatchKind::Copy => found.copies.push(sighting.id.clone()),
+            MatchKind::Returned => found.returned.push(sighting.id.clone()),
+            MatchKind::Stranger => {}
         }
     }
     for (slot, seen) in proved {
@@ -114,7 +114,7 @@ pub fn identify(uid: &str, record: &Record, known: &BTreeMap<Slot, MachineId>, s
 }
 
 /// What a VM is, seen by itself.
-enum Nature {
+enum MatchKind {
     Member(Slot),
     Unmarked(Slot),
     Doubtful(Slot),
@@ -123,7 +123,7 @@ enum Nature {
     Stranger,
 }
 
-fn nature(uid: &str, record: &Record, known: &BTreeMap<Slot, MachineId>, sighting: &Sighting) -> Nature {
+fn match_kind(uid: &str, record: &Record, known: &BTreeMap<Slot, MachineId>, sighting: &Sighting) -> MatchKind {
     let Some(claim) = &sighting.claim else {
         // It stands where a member should, and can't be read, or is the one but for its marker. Any other is only in the next clone's way.
         let may_be = |slot: Slot| {
@@ -131,23 +131,23 @@ fn nature(uid: &str, record: &Record, known: &BTreeMap<Slot, MachineId>, sightin
             expected.is_some() && (!sighting.is_legible || expected == sighting.instance)
         };
         return match sighting.in_place {
-            Some(slot) if may_be(slot) && !sighting.is_template => Nature::Doubtful(slot),
-            _ => Nature::Stranger,
+            Some(slot) if may_be(slot) && !sighting.is_template => MatchKind::Doubtful(slot),
+            _ => MatchKind::Stranger,
         };
     };
     if sighting.is_template {
-        return Nature::Copy;
+        return MatchKind::Copy;
     }
     let slot = claim.slot;
     let entry = record.get(slot);
     let stands_for_it = sighting.in_place == Some(slot) || known.get(&slot) == Some(&sighting.id);
     match (&claim.made, entry) {
-        (Some(made), Some(entry)) if is_the_one(uid, slot, entry, made, sighting) => Nature::Member(slot),
-        (Some(made), _) if sighting.instance.as_deref() == Some(made.instance.as_str()) => Nature::Returned,
-        (None, Some(entry)) if entry.incarnation == Incarnation::default() => Nature::Unmarked(slot),
+        (Some(made), Some(entry)) if is_the_one(uid, slot, entry, made, sighting) => MatchKind::Member(slot),
+        (Some(made), _) if sighting.instance.as_deref() == Some(made.instance.as_str()) => MatchKind::Returned,
+        (None, Some(entry)) if entry.incarnation == Incarnation::default() => MatchKind::Unmarked(slot),
         // vCenter gives another UUID where two have the same.
-        (_, Some(_)) if stands_for_it => Nature::Doubtful(slot),
-        _ => Nature::Copy,
+        (_, Some(_)) if stands_for_it => MatchKind::Doubtful(slot),
+        _ => MatchKind::Copy,
     }
 }
 

@@ -58,12 +58,12 @@ pub(crate) async fn check(flags: &CheckFlags) -> Result<ExitStatus, CheckError> 
         return Err(CheckError::NoVCenter);
     }
     let groups = flags.file.is_some().then_some(manifest.groups);
-    let mut sheet = Sheet { output: flags.look.output, sections: Vec::new() };
-    let outcome = until_stopped(Box::pin(check_all(&mut offline, groups, flags, &mut sheet))).await;
+    let mut report = CheckReport { output: flags.look.output, sections: Vec::new() };
+    let outcome = until_stopped(Box::pin(check_all(&mut offline, groups, flags, &mut report))).await;
     // Also after an error: nothing else would end the sessions.
     offline.farewell().await;
     outcome?;
-    sheet.finish()
+    report.finish()
 }
 
 /// Checks all vCenters, and these groups or those of the cluster.
@@ -71,28 +71,28 @@ async fn check_all(
     offline: &mut Offline,
     groups: Option<Vec<VmGroup>>,
     flags: &CheckFlags,
-    sheet: &mut Sheet,
+    report: &mut CheckReport,
 ) -> Result<(), CheckError> {
     for (name, connection) in offline.connections.clone() {
         match connection {
             Err(why) => {
-                sheet.begin(&format!("VCenter {name}"), json!({"kind": "VCenter", "name": name}))?;
-                sheet.note("declaration", Err(why))?;
+                report.begin(&format!("VCenter {name}"), json!({"kind": "VCenter", "name": name}))?;
+                report.note("declaration", Err(why))?;
             }
             Ok(connection) => {
                 let server = connection.endpoint.to_string();
                 let about = json!({"kind": "VCenter", "name": name, "server": server});
-                sheet.begin(&format!("VCenter {name} ({server})"), about)?;
+                report.begin(&format!("VCenter {name} ({server})"), about)?;
                 for finding in connect(offline, &connection).await {
-                    sheet.note(finding.what, finding.outcome)?;
+                    report.note(finding.what, finding.outcome)?;
                 }
-                sheet.note("reach", Ok(reach(offline, &name)))?;
+                report.note("reach", Ok(reach(offline, &name)))?;
             }
         }
     }
     let tenant = flags.as_namespace.as_deref();
     if let Some(namespace) = tenant {
-        show_as(offline, namespace, sheet).await?;
+        show_as(offline, namespace, report).await?;
     }
     let groups = match groups {
         Some(groups) => groups,
@@ -108,16 +108,16 @@ async fn check_all(
         let mut about = json!({"kind": "VmGroup", "namespace": namespace, "name": name});
         match offline.bound(&group).await {
             Err(none) => {
-                sheet.begin(&title, about)?;
-                sheet.note("vCenter", Err(none.to_string()))?;
+                report.begin(&title, about)?;
+                report.note("vCenter", Err(none.to_string()))?;
             }
             Ok(bound) => {
                 let BoundVCenter { live, .. } = &bound;
                 about["vcenter"] = json!(live.name);
-                sheet.begin(&format!("{title} in {}", live.name), about)?;
+                report.begin(&format!("{title} in {}", live.name), about)?;
                 let secrets = offline.cluster.secrets(&namespace);
                 for finding in vmgroup::preflight(&bound, secrets.as_ref(), &offline.cluster.id, &group).await {
-                    sheet.note(finding.what, finding.outcome)?;
+                    report.note(finding.what, finding.outcome)?;
                 }
             }
         }
@@ -134,7 +134,7 @@ fn reach(offline: &Offline, vcenter: &str) -> String {
 }
 
 /// Shows what a namespace may use in each vCenter that serves it.
-async fn show_as(offline: &mut Offline, namespace: &str, sheet: &mut Sheet) -> Result<(), CheckError> {
+async fn show_as(offline: &mut Offline, namespace: &str, report: &mut CheckReport) -> Result<(), CheckError> {
     let about = json!({"kind": "Namespace", "name": namespace});
     let title = format!("Namespace {namespace}");
     let missing = match offline.bindings(namespace).await? {
@@ -144,12 +144,12 @@ async fn show_as(offline: &mut Offline, namespace: &str, sheet: &mut Sheet) -> R
             for (vcenter, bound) in bindings {
                 let mut about = about.clone();
                 about["vcenter"] = json!(vcenter);
-                sheet.begin(&format!("{title} in {vcenter}"), about)?;
+                report.begin(&format!("{title} in {vcenter}"), about)?;
                 match bound {
-                    Err(none) => sheet.note("vCenter", Err(none.to_string()))?,
+                    Err(none) => report.note("vCenter", Err(none.to_string()))?,
                     Ok(bound) => {
                         let groups = offline.cluster.groups(Some(namespace)).await?;
-                        show_binding(offline, &bound, namespace, &groups, sheet)?;
+                        show_binding(offline, &bound, namespace, &groups, report)?;
                     }
                 }
             }
@@ -157,8 +157,8 @@ async fn show_as(offline: &mut Offline, namespace: &str, sheet: &mut Sheet) -> R
         }
     };
     if let Some(why) = missing {
-        sheet.begin(&title, about)?;
-        sheet.note("namespace", Err(why.to_owned()))?;
+        report.begin(&title, about)?;
+        report.note("namespace", Err(why.to_owned()))?;
     }
     Ok(())
 }
@@ -168,18 +168,18 @@ fn show_binding(
     bound: &BoundVCenter,
     namespace: &str,
     groups: &[VmGroup],
-    sheet: &mut Sheet,
+    report: &mut CheckReport,
 ) -> io::Result<()> {
-    sheet.note("reach", Ok(reach(offline, &bound.live.name)))?;
+    report.note("reach", Ok(reach(offline, &bound.live.name)))?;
     let quota = Prospect::of(bound, &bound.live.mirror(), &offline.cluster.id, namespace, groups, None);
-    sheet.note("quota", Ok(quota.map_or_else(|| "none".to_owned(), |quota| quota.in_words())))?;
+    report.note("quota", Ok(quota.map_or_else(|| "none".to_owned(), |quota| quota.in_words())))?;
     let usable = bound.rules.as_ref().map(|rules| vmgroup::usable(&bound.live.mirror(), rules, &bound.defaults));
     for (list, paths) in usable.into_iter().flatten() {
-        sheet.allow(list, &paths.into_iter().collect::<Vec<_>>())?;
+        report.allow(list, &paths.into_iter().collect::<Vec<_>>())?;
     }
     // Those that every VmGroup may set are the same everywhere.
     let keys = bound.keys.allowed.iter().flat_map(|entry| entry.iter()).map(ToString::to_string);
-    sheet.allow("extraConfig", &keys.collect::<Vec<_>>())
+    report.allow("extraConfig", &keys.collect::<Vec<_>>())
 }
 
 /// Goes the way to a vCenter, step by step, until one fails.
@@ -236,13 +236,13 @@ async fn connect(offline: &mut Offline, connection: &Connection) -> Vec<Finding>
 }
 
 /// What is found: printed line by line as it is, or as one document in the end.
-struct Sheet {
+struct CheckReport {
     output: Output,
     /// What each was about, and what was found of it.
     sections: Vec<(Value, Vec<Finding>)>,
 }
 
-impl Sheet {
+impl CheckReport {
     /// Goes on to something else.
     fn begin(&mut self, title: &str, about: Value) -> io::Result<()> {
         self.sections.push((about, Vec::new()));
@@ -319,7 +319,7 @@ mod tests {
         };
         let lab = json!({"kind": "VCenter", "name": "lab"});
         let sections = vec![(lab, vec![found("name", Ok("is there")), found("login", Err("is refused"))])];
-        let sheet = Sheet { output: Output::Json, sections };
+        let report = CheckReport { output: Output::Json, sections };
         let expected = json!({
             "kind": "Check", "checks": 2, "failed": 1,
             "objects": [{"kind": "VCenter", "name": "lab", "checks": [
@@ -327,7 +327,7 @@ mod tests {
                 {"name": "login", "ok": false, "message": "is refused"},
             ]}],
         });
-        assert_eq!(sheet.json(2, 1), expected);
-        assert_eq!(sheet.finish().unwrap(), ExitStatus::Findings);
+        assert_eq!(report.json(2, 1), expected);
+        assert_eq!(report.finish().unwrap(), ExitStatus::Findings);
     }
 }

@@ -306,7 +306,7 @@ impl Offline {
     /// Reads all of a vCenter, once.
     async fn live(&mut self, name: &str) -> Result<Arc<VCenterHandle>, NotBound> {
         let live = self.follow(name).map_err(|why| NotBound::Unusable(name.to_owned(), why))?;
-        live.client.session().await.map_err(|error| NotBound::Away(error.to_string()))?;
+        live.log_in().await.map_err(|error| NotBound::Away(error.to_string()))?;
         let read = async {
             while !live.is_in_sight() {
                 tokio::time::sleep(MOMENT).await;

@@ -92,7 +92,7 @@ impl Readiness {
 }
 
 /// Who answers at an address.
-pub(crate) trait Desk: Send + Sync {
+pub(crate) trait Handler: Send + Sync {
     fn answer(self: Arc<Self>, request: Request<Incoming>) -> BoxFuture<'static, Response<Full<Bytes>>>;
 
     /// What is shown to those who connect. `None`: it is spoken in clear text.
@@ -109,7 +109,7 @@ pub(crate) struct Sources {
 
 /// What is served at one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Offer {
+enum Endpoints {
     Metrics,
     Health,
     Both,
@@ -117,7 +117,7 @@ enum Offer {
 
 /// One address, and what is served there, to whom.
 struct Site {
-    offer: Offer,
+    endpoints: Endpoints,
     sources: Sources,
     access: Access,
     certificates: Option<Certificates>,
@@ -134,11 +134,12 @@ pub(crate) async fn start(
         return Err(Unavailable::NotSecure);
     }
     let mut running = Vec::new();
-    let mut offer = Offer::Both;
+    let mut endpoints = Endpoints::Both;
     if let Serve::At(address) = &serving.health_probe_bind_address {
-        let site = Site { offer: Offer::Health, sources: sources.clone(), access: Access::open(), certificates: None };
+        let site =
+            Site { endpoints: Endpoints::Health, sources: sources.clone(), access: Access::open(), certificates: None };
         running.push(listen("--health-probe-bind-address", address, site).await?);
-        offer = Offer::Metrics;
+        endpoints = Endpoints::Metrics;
     }
     let access = if serving.metrics_secure { Access::guarded() } else { Access::open() };
     if let Serve::At(address) = metrics {
@@ -146,14 +147,14 @@ pub(crate) async fn start(
             .metrics_secure
             .then(|| Certificates::of_metrics(serving.metrics_cert_dir.as_deref()))
             .transpose()?;
-        let site = Site { offer, sources: sources.clone(), access: access.clone(), certificates };
+        let site = Site { endpoints, sources: sources.clone(), access: access.clone(), certificates };
         running.push(listen("--metrics-addr", address, site).await?);
     }
     Ok((running, access))
 }
 
 async fn listen(flag: &'static str, address: &Address, site: Site) -> Result<Running, Unavailable> {
-    let (loops, is_health) = (site.sources.loops.clone(), site.offer == Offer::Health);
+    let (loops, is_health) = (site.sources.loops.clone(), site.endpoints == Endpoints::Health);
     let name = if is_health { "health server" } else { "server" };
     let (at, running) = open(flag, address, name, &loops, Arc::new(site)).await?;
     if is_health {
@@ -170,23 +171,23 @@ pub(crate) async fn open(
     address: &Address,
     name: &str,
     loops: &Loops,
-    desk: Arc<dyn Desk>,
+    handler: Arc<dyn Handler>,
 ) -> Result<(SocketAddr, Running), Unavailable> {
     let taken = |source| Unavailable::Taken { flag, address: address.clone(), source };
     let listener = address.bind().await.map_err(taken)?;
     let at = listener.local_addr().map_err(taken)?;
-    Ok((at, loops.start(name, |pulse| take_in(listener, desk, pulse))))
+    Ok((at, loops.start(name, |pulse| take_in(listener, handler, pulse))))
 }
 
 /// Answers those who come, side by side. Nobody answers when this ends.
-async fn take_in(listener: TcpListener, desk: Arc<dyn Desk>, pulse: Pulse) {
+async fn take_in(listener: TcpListener, handler: Arc<dyn Handler>, pulse: Pulse) {
     let mut places = Places::new(CONNECTIONS);
     let mut conversations = JoinSet::new();
     loop {
         while conversations.try_join_next().is_some() {}
         match pulse.wait(listener.accept()).await {
             Ok((stream, from)) => {
-                let conversation = conversations.spawn(converse(stream, Arc::clone(&desk)));
+                let conversation = conversations.spawn(serve_client(stream, Arc::clone(&handler)));
                 places.give(from.ip(), conversation);
                 // Whoever has asked already is heard before others come who could have him sent away.
                 tokio::task::yield_now().await;
@@ -200,11 +201,11 @@ async fn take_in(listener: TcpListener, desk: Arc<dyn Desk>, pulse: Pulse) {
 }
 
 /// Answers one question: they come seldom, and nobody keeps a connection for nothing.
-async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, desk: Arc<dyn Desk>) {
+async fn serve_client(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, handler: Arc<dyn Handler>) {
     let conversation = async {
-        let Some(config) = desk.shown() else { return answer(stream, desk).await };
+        let Some(config) = handler.shown() else { return answer(stream, handler).await };
         match timeout(PATIENCE, TlsAcceptor::from(config).accept(stream)).await {
-            Ok(Ok(stream)) => answer(stream, desk).await,
+            Ok(Ok(stream)) => answer(stream, handler).await,
             Ok(Err(error)) => debug!(%error, "a connection could not be secured"),
             Err(_) => debug!("a connection was not secured in time"),
         }
@@ -214,10 +215,10 @@ async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
     }
 }
 
-async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, desk: Arc<dyn Desk>) {
+async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, handler: Arc<dyn Handler>) {
     let answer = service_fn(|request: Request<Incoming>| {
-        let desk = Arc::clone(&desk);
-        async move { Ok::<_, Infallible>(desk.answer(request).await) }
+        let handler = Arc::clone(&handler);
+        async move { Ok::<_, Infallible>(handler.answer(request).await) }
     });
     let mut server = http1::Builder::new();
     server.keep_alive(false).timer(TokioTimer::new()).header_read_timeout(PATIENCE);
@@ -227,7 +228,7 @@ async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, de
     }
 }
 
-impl Desk for Site {
+impl Handler for Site {
     fn answer(self: Arc<Self>, request: Request<Incoming>) -> BoxFuture<'static, Response<Full<Bytes>>> {
         Box::pin(async move { self.tell(request.method(), request.uri().path(), request.headers()).await })
     }
@@ -240,7 +241,7 @@ impl Desk for Site {
 impl Site {
     async fn tell(&self, method: &Method, path: &str, headers: &HeaderMap) -> Response<Full<Bytes>> {
         const PLAIN: &str = "text/plain; charset=utf-8";
-        let (metrics, health) = (self.offer != Offer::Health, self.offer != Offer::Metrics);
+        let (metrics, health) = (self.endpoints != Endpoints::Health, self.endpoints != Endpoints::Metrics);
         let (status, media_type, text) = match path {
             _ if method == Method::POST && trial::tell(path) => (StatusCode::OK, PLAIN, "ok\n".to_owned()),
             _ if method != Method::GET && method != Method::HEAD => {
@@ -266,7 +267,7 @@ impl Site {
             }
             "/readyz" if health && self.sources.ready.get() => (StatusCode::OK, PLAIN, "ok\n".to_owned()),
             "/readyz" if health => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, "starting\n".to_owned()),
-            _ => (StatusCode::NOT_FOUND, PLAIN, self.offer.sentence().to_owned()),
+            _ => (StatusCode::NOT_FOUND, PLAIN, self.endpoints.sentence().to_owned()),
         };
         let mut response = Response::new(Full::from(text));
         *response.status_mut() = status;
@@ -278,7 +279,7 @@ impl Site {
     }
 }
 
-impl Offer {
+impl Endpoints {
     /// What there is, for those who ask for something else.
     fn sentence(self) -> &'static str {
         match self {

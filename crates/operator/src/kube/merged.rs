@@ -17,7 +17,7 @@ use kube::{
 use crate::kube::guard::{Guarded, Unreadable};
 
 /// What a watch says: what it has seen, or that it may not look.
-pub(crate) enum Said<K> {
+pub(crate) enum WatchItem<K> {
     Event(Event<K>),
     Forbidden,
 }
@@ -49,7 +49,7 @@ impl Named for Lease {
 pub(crate) fn merged<K, S>(watches: Vec<S>) -> impl Stream<Item = Event<K>> + Send + 'static
 where
     K: Named + Send + 'static,
-    S: Stream<Item = Said<K>> + Send + 'static,
+    S: Stream<Item = WatchItem<K>> + Send + 'static,
 {
     let mut merge = Merge::new(watches.len());
     let tagged = watches.into_iter().enumerate().map(|(number, watch)| watch.map(move |said| (number, said)).boxed());
@@ -87,17 +87,17 @@ impl<K: Named> Merge<K> {
         Self { watches: (0..watches).map(|_| Watch::default()).collect(), is_listed: false }
     }
 
-    fn take(&mut self, number: usize, said: Said<K>) -> Vec<Event<K>> {
+    fn take(&mut self, number: usize, said: WatchItem<K>) -> Vec<Event<K>> {
         let watch = &mut self.watches[number];
         if self.is_listed {
             return match said {
-                Said::Event(event) => watch.change(event),
-                Said::Forbidden => Vec::new(),
+                WatchItem::Event(event) => watch.change(event),
+                WatchItem::Forbidden => Vec::new(),
             };
         }
         match said {
-            Said::Event(event) => watch.find(event),
-            Said::Forbidden => watch.is_settled = true,
+            WatchItem::Event(event) => watch.find(event),
+            WatchItem::Forbidden => watch.is_settled = true,
         }
         if !self.watches.iter().all(|watch| watch.is_settled) {
             return Vec::new();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     fn say(merge: &mut Merge<Object>, watch: usize, event: Event<Object>) -> Vec<String> {
-        told(&merge.take(watch, Said::Event(event)))
+        told(&merge.take(watch, WatchItem::Event(event)))
     }
 
     fn told(events: &[Event<Object>]) -> Vec<String> {
@@ -241,8 +241,8 @@ mod tests {
         let mut merge = Merge::new(2);
         say(&mut merge, 0, Event::InitApply(object("a/x")));
         say(&mut merge, 0, Event::InitDone);
-        assert_eq!(told(&merge.take(1, Said::Forbidden)), ["init", "a/x", "done"]);
-        assert!(merge.take(1, Said::Forbidden).is_empty());
+        assert_eq!(told(&merge.take(1, WatchItem::Forbidden)), ["init", "a/x", "done"]);
+        assert!(merge.take(1, WatchItem::Forbidden).is_empty());
         say(&mut merge, 1, Event::Init);
         assert_eq!(say(&mut merge, 1, Event::InitApply(object("b/y"))), ["+b/y"]);
         assert!(say(&mut merge, 1, Event::InitDone).is_empty());

@@ -29,7 +29,7 @@ use tracing::warn;
 use super::{
     events::Recorder,
     guard::{Guarded, Unreadable},
-    merged::{Named, Said, merged},
+    merged::{Named, WatchItem, merged},
 };
 use crate::{loops::Pulse, telemetry::log::named};
 
@@ -181,10 +181,10 @@ where
     let said = |(api, config)| {
         watcher(api, config).backoff(backoff()).filter_map(|event| {
             future::ready(match event {
-                Ok(event) => Some(Said::Event(event)),
+                Ok(event) => Some(WatchItem::Event(event)),
                 Err(error) => {
                     warn_of_watch(&K::kind(&()), &error);
-                    is_forbidden(&error).then_some(Said::Forbidden)
+                    is_forbidden(&error).then_some(WatchItem::Forbidden)
                 }
             })
         })
@@ -194,8 +194,8 @@ where
     }
     let only = stream::iter(from).flat_map(said).filter_map(|said| {
         future::ready(match said {
-            Said::Event(event) => Some(event),
-            Said::Forbidden => None,
+            WatchItem::Event(event) => Some(event),
+            WatchItem::Forbidden => None,
         })
     });
     only.right_stream()

@@ -56,6 +56,11 @@ impl Awaited {
         self.names.insert(group.uid.clone(), (group.key.clone(), names));
     }
 
+    /// No group waits for anything that it names: another replica plans for them.
+    pub(crate) fn forget_names(&mut self) {
+        self.names.clear();
+    }
+
     /// Whether any group waits for something that it names.
     pub(crate) fn is_any(&self) -> bool {
         !self.names.is_empty()

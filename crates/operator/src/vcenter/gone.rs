@@ -62,7 +62,7 @@ impl Gone {
     }
 
     /// What was taken for a proof that a machine was destroyed is none.
-    pub(super) fn unprove(&mut self, machine: &ManagedObjectReference) {
+    pub(super) fn retract_destroyed(&mut self, machine: &ManagedObjectReference) {
         self.destroyed.remove(machine);
     }
 

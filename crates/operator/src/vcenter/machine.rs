@@ -34,8 +34,8 @@ pub(crate) struct Machine {
     /// Whether its host answers for it: connected, disconnected, orphaned and others.
     pub connection: Option<String>,
     /// Whether its configuration is there to be read: not while it is made, without its storage, or without the right to.
-    pub legible: Legible,
-    /// Since when it has not been both connected and legible.
+    pub config_access: ConfigAccess,
+    /// Since when it has not been both connected and readable.
     pub unreachable_since: Option<Timestamp>,
     pub hardware: Hardware,
     /// Capacity of its disks, in MiB, where that was read because its marker doesn't say.
@@ -55,7 +55,7 @@ pub(crate) struct Machine {
 
 /// What of a machine's configuration can be read now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Legible {
+pub(crate) struct ConfigAccess {
     /// vCenter has one to show.
     is_there: bool,
     /// Drover may not read all of it.
@@ -135,7 +135,7 @@ impl Machine {
             instance: None,
             is_template: false,
             connection: None,
-            legible: Legible::default(),
+            config_access: ConfigAccess::default(),
             unreachable_since: None,
             hardware: Hardware::default(),
             disks_mib: None,
@@ -164,12 +164,12 @@ impl Machine {
     pub(super) fn change_identity(&mut self, update: &mut ObjectUpdate) -> Result<()> {
         let is_of_config = |path: &str| path.starts_with("config");
         if update.missing_set.iter().any(|missing| is_of_config(&missing.path)) {
-            self.legible.is_refused = true;
+            self.config_access.is_refused = true;
         } else if update.change_set.iter().any(|change| is_of_config(&change.name) && change.val.is_some()) {
-            self.legible.is_refused = false;
+            self.config_access.is_refused = false;
         }
         if let Some(instance) = update.take(vm::CONFIG_INSTANCE_UUID)? {
-            self.legible.is_there = instance.is_some();
+            self.config_access.is_there = instance.is_some();
             // It is compared with markers and records, and can be written in two ways.
             let instance = instance.map(|uuid| uuid.to_ascii_lowercase());
             self.instance = instance.or(self.instance.take());
@@ -180,7 +180,7 @@ impl Machine {
         if let Some(connection) = update.take(vm::RUNTIME_CONNECTION_STATE)? {
             self.connection = connection.map(|connection| connection.to_string());
         }
-        self.keys.change(update, self.legible.is_there && self.is_connected())?;
+        self.keys.change(update, self.config_access.is_there && self.is_connected())?;
         self.marker = self.keys.marker();
         Ok(())
     }
@@ -229,13 +229,13 @@ impl Machine {
 
     /// vCenter doesn't let it be read.
     pub(super) fn note_unreadable(&mut self, now: Timestamp) {
-        self.legible.is_refused = true;
+        self.config_access.is_refused = true;
         self.note_reach(now);
     }
 
     /// Whether enough of its configuration has been read to know whose it is.
     pub(crate) fn is_told(&self) -> bool {
-        self.instance.is_some() && (self.marker.is_some() || !self.legible.is_refused)
+        self.instance.is_some() && (self.marker.is_some() || !self.config_access.is_refused)
     }
 
     fn is_connected(&self) -> bool {
@@ -243,7 +243,8 @@ impl Machine {
     }
 
     pub(super) fn note_reach(&mut self, now: Timestamp) {
-        let is_reached = self.is_connected() && self.legible == Legible { is_there: true, is_refused: false };
+        let is_reached =
+            self.is_connected() && self.config_access == ConfigAccess { is_there: true, is_refused: false };
         self.unreachable_since = if is_reached { None } else { self.unreachable_since.or(Some(now)) };
     }
 }

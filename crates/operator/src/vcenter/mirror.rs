@@ -97,11 +97,14 @@ impl Mirror {
                 changed
             }
             "Network" | "DistributedVirtualPortgroup" | "OpaqueNetwork" => {
-                self.change_network(&mut update, then)?;
                 // Nobody is shown with the networks that they are on.
-                self.change_place(&mut update, &mut Concerned::default(), then)
+                self.change_place(&mut update, &mut Concerned::default(), then)?;
+                self.change_network(&mut update, Change::Itself, then)
             }
-            "DistributedVirtualSwitch" | "VmwareDistributedVirtualSwitch" => self.change_network(&mut update, then),
+            "DistributedVirtualSwitch" | "VmwareDistributedVirtualSwitch" => {
+                // Who names a network doesn't name the switch that it is on.
+                self.change_network(&mut update, Change::Path, then)
+            }
             _ => self.change_folder(&mut update, then),
         }
     }
@@ -197,7 +200,7 @@ impl Mirror {
         self.gone.note_back(&update.obj);
         if !known {
             // A vCenter that was restored from a backup may give an id again.
-            self.gone.unprove(&update.obj);
+            self.gone.retract_destroyed(&update.obj);
         }
         let mut machine = self.machines.change_or(&update.obj, || Machine::new(now));
         let (host_before, v_app_before) = (machine.facts.host.clone(), machine.facts.v_app.clone());
@@ -210,7 +213,7 @@ impl Mirror {
         if let Some(parent) = update.take(vm::PARENT)? {
             if parent.is_some() {
                 // It is in something: it had left what was destroyed, before that was known here.
-                self.gone.unprove(&update.obj);
+                self.gone.retract_destroyed(&update.obj);
             }
             machine.parent = parent.map(Into::into);
         }
@@ -229,7 +232,7 @@ impl Mirror {
         let connection = machine.connection.clone();
         machine.facts.change(update, connection.as_deref());
         if machine.facts.v_app.is_some() && machine.facts.v_app != v_app_before {
-            self.gone.unprove(&update.obj);
+            self.gone.retract_destroyed(&update.obj);
         }
         machine.created = machine.facts.created.unwrap_or(machine.created);
         let from = if known { now } else { machine.facts.up_since(now) };
@@ -245,9 +248,10 @@ impl Mirror {
         // Before it has a configuration, nothing can be made from it.
         let is_made = machine.instance.is_some() && !was_made;
         let may_be_cloned_otherwise = is_made || has_other_snapshot || has_other_config;
-        let is_forgotten = may_be_cloned_otherwise && self.templates.forget(&update.obj);
-        let is_another = is_made
-            || is_forgotten
+        if may_be_cloned_otherwise {
+            self.templates.forget(&update.obj);
+        }
+        let is_another = may_be_cloned_otherwise
             || machine.name != name_before
             || machine.parent != parent_before
             || machine.facts.v_app != v_app_before;
@@ -314,10 +318,10 @@ impl Mirror {
         Ok(())
     }
 
-    fn change_network(&mut self, update: &mut ObjectUpdate, then: &mut Consequences) -> Result<()> {
+    fn change_network(&mut self, update: &mut ObjectUpdate, change: Change, then: &mut Consequences) -> Result<()> {
         if self.networks.change(update)? {
-            // Also those wait for it that name networks on a switch.
-            self.tell_awaiting(Change::Path, ["", ""], then);
+            let name = self.places.get(&update.obj).map(|place| place.name.as_str()).unwrap_or_default();
+            self.tell_awaiting(change, [name, ""], then);
         }
         Ok(())
     }
@@ -346,7 +350,7 @@ impl Mirror {
         if is_moved && !self.gone.has_none_destroyed() {
             // What is in it has left with it what was destroyed.
             for machine in self.machines_in(&update.obj, Timestamp::MAX) {
-                self.gone.unprove(&machine);
+                self.gone.retract_destroyed(&machine);
             }
         }
         Ok(())

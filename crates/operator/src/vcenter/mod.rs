@@ -3,6 +3,7 @@
 pub(crate) mod awaited;
 mod away;
 pub(crate) mod connection;
+pub(crate) mod disks;
 pub(crate) mod executor;
 pub(crate) mod facts;
 pub(crate) mod figures;
@@ -40,7 +41,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 use vim25::{
-    Client, Collector, Error, Event, ManagedObjectReference, Scope, Update, Updates, Watch,
+    Client, Collector, Credentials, Error, Event, ManagedObjectReference, Scope, Update, Updates, Watch,
     refs::TaskRef,
     types::{AboutInfo, ObjectSpec, PropertyFilterSpec},
 };
@@ -109,7 +110,8 @@ pub(crate) enum Login {
 pub(crate) struct VCenterHandle {
     /// The VCenter's name.
     pub name: String,
-    pub client: Client,
+    // Nobody else talks to it.
+    client: Client,
     login: Login,
     /// The right to change anything in it.
     claim: Claim,
@@ -216,12 +218,12 @@ impl VCenterHandle {
     }
 
     /// Has it looked whether something that waits can be started.
-    pub(crate) fn turn_queue(&self) {
+    pub(crate) fn wake_queue(&self) {
         self.queue.notify_one();
     }
 
     /// Returns when something may have become possible that waits.
-    pub(crate) async fn queue_turns(&self) {
+    pub(crate) async fn queue_woken(&self) {
         self.queue.notified().await;
     }
 
@@ -277,7 +279,9 @@ impl VCenterHandle {
     /// Forgets what was queued and is remembered: another replica works here now.
     pub(crate) fn resign(&self) {
         self.executor().resign();
-        self.mirror().tasks.forget_submitters();
+        let mut mirror = self.mirror();
+        mirror.tasks.forget_submitters();
+        mirror.awaited.forget_names();
     }
 
     /// The proof that it may be changed now, if it may: all of it is in sight, it is the vCenter that it always was, and this replica
@@ -309,6 +313,25 @@ impl VCenterHandle {
 
     fn sight(&self) -> Guard<'_, 4, Sight> {
         self.sight.lock()
+    }
+
+    /// Logs in with these from now on.
+    pub(crate) fn set_credentials(&self, credentials: Credentials, written: &str) {
+        self.client.set_credentials(credentials, written);
+    }
+
+    pub(crate) fn is_logged_in(&self) -> bool {
+        self.client.is_logged_in()
+    }
+
+    /// The session that there is, if there is one.
+    pub(crate) async fn current_session(&self) -> Option<Arc<vim25::client::Session>> {
+        self.client.current_session().await
+    }
+
+    /// Logs in, unless that is done.
+    pub(crate) async fn log_in(&self) -> Result<(), Error> {
+        self.client.session().await.map(drop)
     }
 
     /// Why vCenter can't be worked with now, if it can't.
@@ -446,7 +469,7 @@ impl VCenterHandle {
         }
         if !then.groups.is_empty() {
             // A task of theirs may have ended, and its place is free.
-            self.turn_queue();
+            self.wake_queue();
         }
         for group in then.groups {
             self.trigger(Trigger::Group(group));

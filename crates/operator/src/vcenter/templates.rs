@@ -63,6 +63,8 @@ pub(crate) struct Templates {
 struct Entry {
     known: Result<Arc<TemplateDetails>, Unread>,
     next: Next,
+    /// Whether it has changed since it is being read.
+    is_outdated: bool,
     /// How long to wait after the next reading, if it fails too.
     pause: Duration,
 }
@@ -88,20 +90,31 @@ impl Templates {
         self.entries.entry(template.reference().clone()).or_insert_with(|| Entry {
             known: Err(Unread::NotYet),
             next: Next::Due(Instant::now()),
+            is_outdated: false,
             pause: AGAIN,
         });
     }
 
-    /// What is known of it may not be so any more. Says whether anything was. What is being read of it may be of before.
-    pub(crate) fn forget(&mut self, template: &ManagedObjectReference) -> bool {
-        let Some(entry) = self.entries.get_mut(template) else { return false };
-        let was_known = entry.known.is_ok();
-        if was_known {
-            self.entries.remove(template);
-        } else {
-            (entry.next, entry.pause) = (Next::Due(Instant::now()), AGAIN);
+    /// Has it read again, if it is known: it may have changed and nobody was told. Until then it counts as it was.
+    pub(crate) fn doubt(&mut self, template: &VirtualMachineRef) {
+        if let Some(entry) = self.entries.get_mut(template.reference()).filter(|entry| entry.next == Next::Nothing) {
+            entry.next = Next::Due(Instant::now());
         }
-        was_known
+    }
+
+    /// It has changed. What is known of it is not so any more, and what is being read of it may be of before.
+    pub(crate) fn forget(&mut self, template: &ManagedObjectReference) {
+        let Some(entry) = self.entries.get_mut(template) else { return };
+        match entry.next {
+            // Who needs it wants it again.
+            Next::Nothing => return self.remove(template),
+            Next::Reading(_) => entry.is_outdated = true,
+            Next::Due(_) => entry.next = Next::Due(Instant::now()),
+        }
+        entry.pause = AGAIN;
+        if entry.known.is_ok() {
+            entry.known = Err(Unread::NotYet);
+        }
     }
 
     /// It is gone, or nobody waits for it.
@@ -138,6 +151,10 @@ impl Templates {
         if entry.next != Next::Reading(reading) {
             return false;
         }
+        if std::mem::take(&mut entry.is_outdated) {
+            entry.next = Next::Due(now);
+            return false;
+        }
         match read {
             Ok(details) => {
                 (entry.known, entry.next) = (Ok(Arc::new(details)), Next::Nothing);
@@ -168,7 +185,8 @@ impl Mirror {
     fn begin_templates(&mut self, room: usize) -> Vec<(VirtualMachineRef, u64)> {
         let begun = self.templates.begin(room, Instant::now());
         let is_waited_for = |(template, _): &(VirtualMachineRef, u64)| {
-            matches!(self.templates.get(template), Err(Unread::NotYet)) || self.is_awaited(template.reference())
+            let known = self.templates.get(template);
+            matches!(known, Ok(_) | Err(Unread::NotYet)) || self.is_awaited(template.reference())
         };
         let (begun, vain): (Vec<_>, Vec<_>) = begun.into_iter().partition(is_waited_for);
         for (template, _) in vain {
@@ -234,7 +252,7 @@ pub(crate) async fn read_templates(live: Arc<VCenterHandle>, pulse: Pulse) {
 pub(crate) async fn read_at_once(live: &VCenterHandle, template: &VirtualMachineRef) {
     let read = read(&live.client, template).await;
     let known = read.map(Arc::new);
-    let entry = Entry { known, next: Next::Nothing, pause: AGAIN };
+    let entry = Entry { known, next: Next::Nothing, is_outdated: false, pause: AGAIN };
     live.mirror().templates.entries.insert(template.reference().clone(), entry);
 }
 
@@ -259,8 +277,10 @@ async fn retrieve(client: &Client, template: &VirtualMachineRef) -> vim25::Resul
         report_missing_objects_in_results: None,
     };
     let mut found = client.retrieve(vec![spec]).await?.pop().unwrap_or_default();
-    // vCenter shows a VM before it has a configuration.
-    let (Some(mut cards), Some(cores)) = (found.take(devices)?, found.take(cores)?) else { return Ok(None) };
+    let (Some(mut cards), Some(cores)) = (found.take(devices)?, found.take(cores)?) else {
+        // It may not be read, or vCenter shows it before it has a configuration.
+        return found.missing_set.into_iter().next().map_or(Ok(None), |missing| Err(Error::from(missing.fault)));
+    };
     let storage_mib = disks_mib(&cards);
     cards.retain(|device| device.downcast_ref::<VirtualEthernetCard>().is_some());
     Ok(Some(TemplateDetails {
@@ -287,17 +307,22 @@ mod tests {
         let now = Instant::now();
         let first = templates.begin(9, now).remove(0).1;
         assert!(templates.begin(9, now).is_empty(), "it is read once");
-        assert!(!templates.forget(vm.reference()), "nothing was known");
-        let second = templates.begin(9, Instant::now()).remove(0).1;
+        templates.forget(vm.reference());
+        assert!(templates.begin(9, Instant::now()).is_empty(), "nothing is read twice at a time");
         assert!(!templates.end(&vm, first, Ok(of(1)), now), "it may be of before");
+        let second = templates.begin(9, now).remove(0).1;
         assert!(templates.end(&vm, second, Ok(of(2)), now));
         assert_eq!((cores(&templates), templates.due()), (Some(2), None));
-        assert!(templates.forget(vm.reference()));
+        templates.doubt(&vm);
+        assert_eq!(cores(&templates), Some(2), "it counts as it was until it is read");
+        let doubted = templates.begin(9, Instant::now()).remove(0).1;
+        assert!(templates.end(&vm, doubted, Ok(of(3)), now));
+        templates.forget(vm.reference());
         assert_eq!(cores(&templates), None);
         templates.want(&vm);
         let third = templates.begin(9, Instant::now()).remove(0).1;
         templates.forget_all();
-        assert!(!templates.end(&vm, third, Ok(of(3)), now), "vCenter was away");
+        assert!(!templates.end(&vm, third, Ok(of(4)), now), "vCenter was away");
     }
 
     #[test]

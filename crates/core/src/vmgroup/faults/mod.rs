@@ -23,7 +23,7 @@ pub enum Failure<'a> {
 /// What was being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the words say it")]
-pub enum Doing {
+pub enum OperationKind {
     LogIn,
     Read,
     CreateFolder,
@@ -87,7 +87,7 @@ pub enum Shortage {
 
 /// The next step after a failure: what the table says of the fault, or else of its nearest ancestor.
 #[must_use]
-pub fn next_step(failure: Failure<'_>, doing: Doing) -> NextStep {
+pub fn next_step(failure: Failure<'_>, doing: OperationKind) -> NextStep {
     match failure {
         Failure::NoAnswer => NextStep::AwaitVcenter,
         Failure::Fault(lineage) if is_deleted_already(lineage, doing) => NextStep::Done,
@@ -99,7 +99,7 @@ pub fn next_step(failure: Failure<'_>, doing: Doing) -> NextStep {
 #[must_use]
 pub fn refusal(lineage: &[&str], hardware: Hardware, power: Power) -> Option<Refusal> {
     let concerns_state = |fault: &&str| ["VmConfigFault", "InvalidPowerState"].contains(fault);
-    let step = next_step(Failure::Fault(lineage), Doing::Reconfigure);
+    let step = next_step(Failure::Fault(lineage), OperationKind::Reconfigure);
     match (step, power) {
         (NextStep::AwaitUser(Remedy::Spec), Power::On) => Some(Refusal::WhileRunning(hardware)),
         (NextStep::BackOff | NextStep::LookAgain, Power::On) if lineage.iter().any(concerns_state) => {
@@ -110,8 +110,9 @@ pub fn refusal(lineage: &[&str], hardware: Hardware, power: Power) -> Option<Ref
     }
 }
 
-fn is_deleted_already(lineage: &[&str], doing: Doing) -> bool {
-    matches!(doing, Doing::Destroy | Doing::DestroyFolder) && lineage.first() == Some(&"ManagedObjectNotFound")
+fn is_deleted_already(lineage: &[&str], doing: OperationKind) -> bool {
+    matches!(doing, OperationKind::Destroy | OperationKind::DestroyFolder)
+        && lineage.first() == Some(&"ManagedObjectNotFound")
 }
 
 impl NextStep {
@@ -136,7 +137,7 @@ impl NextStep {
     }
 }
 
-impl From<&Action> for Doing {
+impl From<&Action> for OperationKind {
     fn from(action: &Action) -> Self {
         match action {
             Action::CreateFolder => Self::CreateFolder,
@@ -170,11 +171,11 @@ impl fmt::Display for Shortage {
 mod tests {
     use super::*;
 
-    const MOST: [Doing; 7] = {
-        use Doing::{Clone, CreateFolder, LogIn, Power, Read, Reconfigure, ShutdownGuest};
+    const MOST: [OperationKind; 7] = {
+        use OperationKind::{Clone, CreateFolder, LogIn, Power, Read, Reconfigure, ShutdownGuest};
         [LogIn, Read, CreateFolder, Clone, Power, ShutdownGuest, Reconfigure]
     };
-    const DELETES: [Doing; 2] = [Doing::DestroyFolder, Doing::Destroy];
+    const DELETES: [OperationKind; 2] = [OperationKind::DestroyFolder, OperationKind::Destroy];
 
     /// Asserts what follows from a fault, given as `Fault < Parent < …`, whatever was being done.
     fn assert_always(lineage: &str, expected: NextStep) {
@@ -183,7 +184,7 @@ mod tests {
         }
     }
 
-    fn after(lineage: &str, doing: Doing) -> NextStep {
+    fn after(lineage: &str, doing: OperationKind) -> NextStep {
         let lineage: Vec<_> = lineage.split(" < ").chain(["MethodFault"]).collect();
         next_step(Failure::Fault(&lineage), doing)
     }
@@ -198,7 +199,7 @@ mod tests {
     #[test]
     fn a_delete_that_fails_because_something_else_is_gone_has_not_deleted_anything() {
         let chain = "SystemError < RuntimeFault < MethodFault < ManagedObjectNotFound < RuntimeFault";
-        assert_eq!(after(chain, Doing::Destroy), NextStep::LookAgain);
+        assert_eq!(after(chain, OperationKind::Destroy), NextStep::LookAgain);
     }
 
     #[test]
@@ -345,7 +346,7 @@ mod tests {
         for lineage in ["FromANewerVcenter", "GenericVmConfigFault < VmConfigFault < VimFault", "SystemError"] {
             assert_always(lineage, NextStep::BackOff);
         }
-        assert_eq!(next_step(Failure::Fault(&[]), Doing::Clone), NextStep::BackOff);
+        assert_eq!(next_step(Failure::Fault(&[]), OperationKind::Clone), NextStep::BackOff);
         assert_eq!(NextStep::BackOff.pace(), Some(Pace::Normal));
     }
 

@@ -45,7 +45,7 @@ impl InFlight {
             && let Some(refusal) = refusal(lineage, *hardware, power)
         {
             if let Refusal::Altogether(_) = refusal {
-                self.problems.insert(subject.clone(), format!("{}: {error}", gerund(action)));
+                self.problems.insert(subject.clone(), format!("{}: {error}", in_words(action)));
                 self.for_people.insert(subject.clone());
             }
             self.refused.insert(id.clone(), refusal);
@@ -68,13 +68,16 @@ impl InFlight {
             (NextStep::AdoptOrConflict, Some(conflict)) => (Pace::Normal, Some(conflict.to_owned())),
             (NextStep::AdoptOrConflict, None) if is_stubborn => (
                 Pace::Normal,
-                Some(format!("{}: {error}: something that Drover can't see has this name in vCenter", gerund(action))),
+                Some(format!(
+                    "{}: {error}: something that Drover can't see has this name in vCenter",
+                    in_words(action)
+                )),
             ),
-            (NextStep::LookAgain, _) if is_stubborn => (Pace::Soon, Some(format!("{}: {error}", gerund(action)))),
+            (NextStep::LookAgain, _) if is_stubborn => (Pace::Soon, Some(format!("{}: {error}", in_words(action)))),
             // It is another attempt's, on its way; or the group's view of vCenter shows it anyway.
             (NextStep::AdoptOrConflict | NextStep::LookAgain, _) => (Pace::Soon, None),
             (step, _) if step.concerns_the_whole_vcenter() => (Pace::Soon, None),
-            (step, _) => (step.pace().unwrap_or(Pace::Normal), Some(format!("{}: {error}", gerund(action)))),
+            (step, _) => (step.pace().unwrap_or(Pace::Normal), Some(format!("{}: {error}", in_words(action)))),
         };
         if let Some(problem) = problem {
             self.problems.insert(subject.clone(), problem);
@@ -116,7 +119,7 @@ impl InFlight {
 }
 
 /// What an action is, in the words of a sentence about its failure.
-fn gerund(action: &Action) -> String {
+fn in_words(action: &Action) -> String {
     match action {
         Action::CreateFolder => "making the group's folder".to_owned(),
         Action::DestroyFolder => "removing the group's folder".to_owned(),

@@ -158,7 +158,7 @@ impl VCenters {
             (Err(why), _) => followed.set_state(State::Unusable(why)),
             (Ok(connection), State::Followed(known, live)) if known.leads_where(&connection) => {
                 // It takes no notice of what it knows.
-                live.client.set_credentials(connection.credentials.clone(), &written);
+                live.set_credentials(connection.credentials.clone(), &written);
                 **known = connection;
             }
             (Ok(connection), _) => {

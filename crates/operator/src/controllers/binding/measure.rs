@@ -35,7 +35,7 @@ fn measure(live: &VCenterHandle, metrics: &Metrics, cluster: &str) {
         live.judge();
     }
     let is_refused = live.away().is_some_and(|away| away.reason == Reason::LoginRefused);
-    metrics.set_connected(&live.name, Connected { is_up, is_logged_in: live.client.is_logged_in(), is_refused });
+    metrics.set_connected(&live.name, Connected { is_up, is_logged_in: live.is_logged_in(), is_refused });
     {
         let executor = live.executor();
         let (waiting, under_way) = executor.load();

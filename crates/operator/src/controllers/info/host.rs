@@ -6,7 +6,7 @@ use drover_api::{HostInfo, HostInfoStatus, Unknown};
 use drover_core::{
     Timestamp,
     conditions::ConditionUpdate,
-    info::status::{Observation, Whole, healthy},
+    info::status::{FigureTotal, Observation, healthy},
     reasons::Reason,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -103,11 +103,11 @@ fn status(mirror: &Mirror, reference: &ManagedObjectReference, host: &Host) -> H
     }
 }
 
-fn figures(host: &Host) -> Vec<Whole> {
+fn figures(host: &Host) -> Vec<FigureTotal> {
     let hardware = host.hardware.as_ref();
     vec![
-        Whole { figure: "freeCPU", whole: hardware.map_or(0, |hardware| hardware.cores * hardware.mhz) },
-        Whole { figure: "freeMem", whole: hardware.map_or(0, |hardware| hardware.memory_mib) },
+        FigureTotal { figure: "freeCPU", whole: hardware.map_or(0, |hardware| hardware.cores * hardware.mhz) },
+        FigureTotal { figure: "freeMem", whole: hardware.map_or(0, |hardware| hardware.memory_mib) },
     ]
 }
 

@@ -6,7 +6,7 @@ use drover_api::{Unknown, VMInfo, VMInfoStatus};
 use drover_core::{
     Timestamp,
     conditions::ConditionUpdate,
-    info::status::{Observation, Whole, healthy},
+    info::status::{FigureTotal, Observation, healthy},
     reasons::Reason,
     vmgroup::Power,
 };
@@ -137,12 +137,12 @@ fn datastores(mirror: &Mirror, machine: &Machine) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-fn figures(mirror: &Mirror, machine: &Machine) -> Vec<Whole> {
+fn figures(mirror: &Mirror, machine: &Machine) -> Vec<FigureTotal> {
     let host = machine.facts.host.as_ref().and_then(|host| mirror.hosts.get(host));
     let mhz = host.and_then(|host| host.hardware.as_ref()).map_or(0, |hardware| hardware.mhz);
     vec![
-        Whole { figure: "cpuUse", whole: i64::from(machine.hardware.cpus) * mhz },
-        Whole { figure: "memUse", whole: i64::try_from(machine.hardware.memory_mib).unwrap_or(0) },
+        FigureTotal { figure: "cpuUse", whole: i64::from(machine.hardware.cpus) * mhz },
+        FigureTotal { figure: "memUse", whole: i64::try_from(machine.hardware.memory_mib).unwrap_or(0) },
     ]
 }
 
@@ -220,8 +220,8 @@ mod tests {
             (status.ip_address.as_deref(), status.power_state.as_deref()),
             (Some("10.0.0.7"), Some("poweredOn"))
         );
-        assert_eq!(figures[0], Whole { figure: "cpuUse", whole: 4000 });
-        assert_eq!(figures[1], Whole { figure: "memUse", whole: 4096 });
+        assert_eq!(figures[0], FigureTotal { figure: "cpuUse", whole: 4000 });
+        assert_eq!(figures[1], FigureTotal { figure: "memUse", whole: 4096 });
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub(crate) struct Writers {
 }
 
 /// Where triggers go on to.
-struct Lanes {
+struct TriggerSenders {
     hosts: mpsc::UnboundedSender<ObjectRef<HostInfo>>,
     machines: mpsc::UnboundedSender<ObjectRef<VMInfo>>,
     publications: mpsc::UnboundedSender<ObjectRef<VmGroup>>,
@@ -274,7 +274,7 @@ pub(crate) fn start(
     let (hosts, host_orders) = mpsc::unbounded_channel();
     let (machines, machine_orders) = mpsc::unbounded_channel();
     let (publications, publication_orders) = mpsc::unbounded_channel();
-    let lanes = Lanes { hosts, machines, publications, groups: plans, vcenters };
+    let lanes = TriggerSenders { hosts, machines, publications, groups: plans, vcenters };
     let (news, changed) = mpsc::unbounded_channel();
     let runs = |controller| context.scope.runs(controller);
     let (has_hosts, has_machines) = (runs(scope::Controller::HostInfo), runs(scope::Controller::VMInfo));
@@ -344,7 +344,7 @@ fn start_machines(
 }
 
 /// Passes every trigger on to those that it is for.
-async fn distribute(orders: impl Stream<Item = Trigger>, lanes: Lanes, context: Arc<Context>, pulse: Pulse) {
+async fn distribute(orders: impl Stream<Item = Trigger>, lanes: TriggerSenders, context: Arc<Context>, pulse: Pulse) {
     let mut orders = std::pin::pin!(orders);
     let everybody = || Concerned { everybody: true, ..Concerned::default() };
     // The receivers live as long as the operator.

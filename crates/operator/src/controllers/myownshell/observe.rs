@@ -6,12 +6,15 @@ use drover_core::shell::{APP, CR_LABEL, Desired, Machines, Seen, former_hosts_na
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
+        autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{ConfigMap, Pod},
         discovery::v1::EndpointSlice,
     },
 };
 use kube::{Api, Client, Resource, api::ListParams};
 use serde::de::DeserializeOwned;
+
+use crate::kube::guard::Guarded;
 
 /// Looks at all that a MyOwnShell is made of.
 pub(super) async fn observe(kube: &Client, desired: &Desired, machines: Machines) -> Result<Seen, kube::Error> {
@@ -21,7 +24,7 @@ pub(super) async fn observe(kube: &Client, desired: &Desired, machines: Machines
     let ours = ListParams::default().labels(&selector);
     let pods: Api<Pod> = api(kube, namespace);
     let slices: Api<EndpointSlice> = api(kube, namespace);
-    let autoscalers = api(kube, namespace);
+    let autoscalers: Api<Guarded<HorizontalPodAutoscaler>> = api(kube, namespace);
     let everything = ListParams::default();
     let (deployment, file, service, pods, slices, autoscalers) = tokio::try_join!(
         async { api(kube, namespace).get_opt(&desired.name).await },
@@ -31,7 +34,9 @@ pub(super) async fn observe(kube: &Client, desired: &Desired, machines: Machines
         slices.list(&ours),
         autoscalers.list(&everything),
     )?;
-    let (mut pods, slices, autoscalers) = (pods.items, slices.items, autoscalers.items);
+    let (mut pods, slices) = (pods.items, slices.items);
+    // They may be anybody's: one that can't be read hides no other.
+    let autoscalers = autoscalers.items.into_iter().filter_map(|autoscaler| autoscaler.0.ok()).collect();
     pods.retain(|pod| is_shell(&pod.metadata, &desired.name));
     Ok(Seen { deployment, pods, autoscalers, machines, file, service, slices })
 }

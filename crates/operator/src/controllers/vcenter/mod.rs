@@ -95,7 +95,7 @@ async fn reconcile(vcenter: Arc<VCenter>, context: Arc<Context>) -> Result<Reque
         live.set_released(
             released.split(',').map(|incident| incident.trim().to_owned()).filter(|it| !it.is_empty()).collect(),
         );
-        live.turn_queue();
+        live.wake_queue();
     }
     let Some(mandate) = context.vcenters.mandate(&vcenter.name_any()) else { return Ok(Requeue::requeue(LOOK)) };
     let reconciled = Box::pin(mandate.during(reconcile_as(&mandate, &vcenter, &context, &outlook))).await;

@@ -67,7 +67,7 @@ async fn connection(live: &VCenterHandle) -> Connection {
 }
 
 async fn details(live: &VCenterHandle) -> Details {
-    let session = live.client.current_session().await;
+    let session = live.current_session().await;
     let about = live.about();
     let number = |count: usize| i64::try_from(count).ok();
     let (queued, under_way) = live.executor().load();

@@ -238,7 +238,7 @@ async fn advance_at(site: &Site<'_>, group: &VmGroup, desired: &Desired) -> Resu
                     require_source_of_clones(site, desired, &found);
                     note_unusable(site, group, &found, &mut outcome);
                 }
-                site.live.turn_queue();
+                site.live.wake_queue();
                 return Ok(*outcome);
             }
         }
@@ -255,7 +255,7 @@ fn note_unusable(site: &Site<'_>, group: &VmGroup, found: &Found, outcome: &mut 
     if let (Unusable::NotAllowed(why), Reach::Restricted) = (unusable, site.reach()) {
         outcome.allowed = Allowed::Judged(Err(why.clone()));
     }
-    outcome.wake = outcome.wake.min(look_again(site, group, unusable));
+    outcome.wake = outcome.wake.min(look_again(site, group, found));
 }
 
 /// Whether what a group names is no place that it could have anything in.

@@ -58,6 +58,10 @@ pub(super) fn dereference(site: &Site<'_>, group: &VmGroup, desired: &Desired) -
         };
         let reach = site.rules.map(judge);
         let source = source::source(&mirror, &base, template.clone(), None, &site.spec);
+        if source.is_err() {
+            // Whatever changes from now on, it is told: it may be so before the group is planned for.
+            mirror.awaited.names(&awaiting(desired), words(&site.spec));
+        }
         Found { template, source, reach, ..Found::at(base, &site.spec) }
     };
     Ok(take_up(site, desired, found))
@@ -84,6 +88,9 @@ fn choose(site: &Site<'_>, group: &VmGroup, desired: &Desired, rules: &Rules) ->
             Ok(choice) => {
                 let (base, template) = (choice.base.clone(), Some(choice.template.clone()));
                 let source = source::source(&mirror, &base, None, Some(&choice), &site.spec);
+                if source.is_err() {
+                    mirror.awaited.names(&awaiting(desired), words(&site.spec));
+                }
                 drop(mirror);
                 let found = Found { template, source, reach: Some(Ok(())), ..Found::at(base, &site.spec) };
                 return Ok(take_up(site, desired, found));
@@ -143,12 +150,11 @@ pub(crate) fn require_defaults(live: &VCenterHandle, defaults: &Placement) {
     }
 }
 
-/// When to look again for what could not be used, if nothing tells that it may be before.
-pub(super) fn look_again(site: &Site<'_>, group: &VmGroup, unusable: &Unusable) -> Duration {
-    match unusable {
-        Unusable::NotNow(..) => return Duration::from_secs(1),
-        // Nothing tells of Secrets.
-        Unusable::Field("guest.cloudInit", _) | Unusable::NotAllowed(_) => {}
+/// When to look again for what could not be used, if nothing tells that it may be before. Nothing tells of Secrets.
+pub(super) fn look_again(site: &Site<'_>, group: &VmGroup, found: &Found) -> Duration {
+    match (&found.source, &found.cloud_init) {
+        (Ok(_), Some(Err(Unusable::NotNow(..)))) => return Duration::from_secs(1),
+        (Ok(_), Some(Err(_))) => {}
         _ => return RESYNC,
     }
     let generation = group.metadata.generation.unwrap_or(0);

@@ -4,7 +4,6 @@ mod advance;
 mod bar;
 mod decide;
 mod dereference;
-mod disks;
 mod end;
 mod foretell;
 mod keys;
@@ -42,7 +41,6 @@ use crate::{
 pub(crate) use advance::load_records;
 use advance::{Site, advance};
 pub(crate) use dereference::require_defaults;
-pub(crate) use disks::read_disks;
 use end::end;
 pub(crate) use foretell::{Foretold, foretell};
 use latest::Latest;
@@ -56,7 +54,7 @@ use reported::Reported;
 pub(crate) use run::run;
 pub(crate) use source::Unusable;
 pub(crate) use usable::usable;
-pub(crate) use usage::quotas;
+pub(crate) use usage::{quotas, read_disks};
 use validate::validate;
 
 /// What keeps a group from being gone before its end in vCenter is reached.

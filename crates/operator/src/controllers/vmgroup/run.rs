@@ -80,7 +80,7 @@ pub(crate) async fn run(
     let attempts = Attempts::new(&context.vcenters.metrics, "VmGroup");
     let on_error = attempts.on_error();
     let controller = controller
-        // As many as want to: those of a slow vCenter must not hold up the others. Each vCenter has a limit of its own.
+        // As many as want to: a reconcile waits for the API server alone, and what it orders waits in the vCenter's queue.
         .with_config(controller::Config::default().concurrency(0))
         .reconcile_on(wanted)
         .graceful_shutdown_on(told_to_stop)

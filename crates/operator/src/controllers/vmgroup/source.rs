@@ -69,7 +69,7 @@ impl Found {
         self.source.as_ref().map(|source| &source.template).ok().or(self.template.as_ref())
     }
 
-    /// Whether it names something that it may not use. Nothing tells when that changes in vCenter.
+    /// Whether it names something that it may not use.
     pub(super) fn is_refused(&self) -> bool {
         matches!(self.reach, Some(Err(_)))
     }

@@ -28,7 +28,7 @@ use super::{BEHIND, Site, source::Found};
 use crate::{
     controllers::Context,
     vcenter::{
-        Trigger, VCenterHandle,
+        Trigger, VCenterHandle, disks,
         executor::{Executor, OperationContext},
         machine::Machine,
         mirror::{GroupKey, Mirror},
@@ -202,6 +202,13 @@ impl Usage {
             }
         }
         record.ask(self.own.asked(record.asked(), self.each, !clones.is_empty()));
+    }
+}
+
+/// Reads the disks of some VMs whose markers don't say how large they are, where a quota counts them.
+pub(crate) async fn read_disks(context: &Context, live: &VCenterHandle) {
+    if context.vcenters.limits_storage(&live.name) {
+        disks::read_disks(live, |machine| member(machine, &context.cluster).is_some()).await;
     }
 }
 

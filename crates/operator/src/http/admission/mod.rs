@@ -37,7 +37,7 @@ use crate::{
     },
     http::{
         flags::Serve,
-        serve::{self, Certificates, Desk, Readiness, Unavailable},
+        serve::{self, Certificates, Handler, Readiness, Unavailable},
     },
     kube::scope::Scope,
     loops::{Loops, Running, attempt},
@@ -85,14 +85,14 @@ pub(crate) async fn start(
         places: Semaphore::new(AT_ONCE),
         outcome: Mutex::default(),
     });
-    let desk = Arc::clone(&admission) as Arc<dyn Desk>;
-    let (at, server) = serve::open("--webhook-addr", address, "webhook", loops, desk).await?;
+    let handler = Arc::clone(&admission) as Arc<dyn Handler>;
+    let (at, server) = serve::open("--webhook-addr", address, "webhook", loops, handler).await?;
     info!(address = %at, "Admission webhook served");
     let keeper = keeper.map(|keeper| loops.start("webhook certificates", |pulse| keeper.keep(pulse)));
     Ok(Some((admission, [Some(server), keeper].into_iter().flatten().collect())))
 }
 
-impl Desk for Admission {
+impl Handler for Admission {
     fn answer(self: Arc<Self>, request: Request<Incoming>) -> BoxFuture<'static, Response<Full<Bytes>>> {
         Box::pin(async move {
             let (status, text) = if request.uri().path() != PATH {

@@ -15,8 +15,8 @@ fn sources() -> Sources {
     Sources { metrics: Metrics::new(), ready: Readiness::default(), loops: Loops::default() }
 }
 
-fn site(offer: Offer, access: Access) -> Arc<Site> {
-    Arc::new(Site { offer, sources: sources(), access, certificates: None })
+fn site(endpoints: Endpoints, access: Access) -> Arc<Site> {
+    Arc::new(Site { endpoints, sources: sources(), access, certificates: None })
 }
 
 fn serving(secure: bool) -> Serving {
@@ -39,7 +39,7 @@ async fn status(site: &Site, method: Method, path: &str) -> u16 {
 
 #[tokio::test]
 async fn it_is_well_from_the_start_and_ready_when_it_says_so() {
-    let site = site(Offer::Both, Access::open());
+    let site = site(Endpoints::Both, Access::open());
     assert_eq!(status(&site, Method::GET, "/healthz").await, 200);
     assert_eq!(status(&site, Method::GET, "/readyz").await, 503);
     site.sources.ready.set();
@@ -51,7 +51,7 @@ async fn it_is_well_from_the_start_and_ready_when_it_says_so() {
 
 #[tokio::test]
 async fn metrics_and_health_may_be_apart() {
-    let (metrics, health) = (site(Offer::Metrics, Access::open()), site(Offer::Health, Access::open()));
+    let (metrics, health) = (site(Endpoints::Metrics, Access::open()), site(Endpoints::Health, Access::open()));
     for (path, on_metrics, on_health) in [("/metrics", 200, 404), ("/healthz", 404, 200), ("/readyz", 404, 503)] {
         assert_eq!(status(&metrics, Method::GET, path).await, on_metrics, "{path}");
         assert_eq!(status(&health, Method::GET, path).await, on_health, "{path}");
@@ -60,7 +60,7 @@ async fn metrics_and_health_may_be_apart() {
 
 #[tokio::test]
 async fn who_may_not_read_metrics_may_ask_for_health() {
-    let site = site(Offer::Both, Access::guarded());
+    let site = site(Endpoints::Both, Access::guarded());
     let refused = site.tell(&Method::GET, "/metrics", &HeaderMap::new()).await;
     assert_eq!((refused.status().as_u16(), &refused.headers()[WWW_AUTHENTICATE]), (401, &"Bearer".parse().unwrap()));
     assert_eq!(status(&site, Method::GET, "/healthz").await, 200);
@@ -89,7 +89,7 @@ async fn ask_securely(site: Arc<Site>, trusted: CertificateDer<'static>) -> io::
     let builder = builder.with_safe_default_protocol_versions().unwrap();
     let config = builder.with_root_certificates(roots).with_no_client_auth();
     let (here, there) = duplex(32 << 10);
-    tokio::spawn(converse(there, site));
+    tokio::spawn(serve_client(there, site));
     let name = certificates::tests::NAME.try_into().unwrap();
     let mut stream = TlsConnector::from(Arc::new(config)).connect(name, here).await?;
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: d\r\n\r\n").await?;
@@ -103,7 +103,7 @@ async fn those_who_connect_see_the_certificate_in_the_folder() {
     let dir = certificates::tests::folder("seen");
     let (first, other) = (certificates::tests::write(&dir), certificates::tests::folder("other"));
     let certificates = Some(Certificates::of_metrics(Some(&dir)).unwrap());
-    let site = Arc::new(Site { offer: Offer::Both, sources: sources(), access: Access::open(), certificates });
+    let site = Arc::new(Site { endpoints: Endpoints::Both, sources: sources(), access: Access::open(), certificates });
     let answer = ask_securely(Arc::clone(&site), first).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     let refused = ask_securely(site, certificates::tests::write(&other)).await.unwrap_err().to_string();
@@ -116,9 +116,9 @@ async fn those_who_connect_see_the_certificate_in_the_folder() {
 #[tokio::test(start_paused = true)]
 async fn whoever_does_not_shake_hands_is_cut_off() {
     let certificates = Some(Certificates::of_metrics(None).unwrap());
-    let site = Arc::new(Site { offer: Offer::Both, sources: sources(), access: Access::open(), certificates });
+    let site = Arc::new(Site { endpoints: Endpoints::Both, sources: sources(), access: Access::open(), certificates });
     let (mut here, there) = duplex(32 << 10);
-    let conversation = tokio::spawn(converse(there, site));
+    let conversation = tokio::spawn(serve_client(there, site));
     let began = Instant::now();
     assert_eq!(here.read_to_end(&mut Vec::new()).await.unwrap(), 0);
     conversation.await.unwrap();
@@ -129,8 +129,8 @@ async fn whoever_does_not_shake_hands_is_cut_off() {
 async fn say(request: &[u8], read: usize) -> (String, Duration) {
     let (mut here, there) = duplex(32 << 10);
     let began = Instant::now();
-    let site = site(Offer::Both, Access::open());
-    let conversation = tokio::spawn(converse(there, site));
+    let site = site(Endpoints::Both, Access::open());
+    let conversation = tokio::spawn(serve_client(there, site));
     here.write_all(request).await.unwrap();
     let mut answer = Vec::new();
     (&mut here).take(read as u64).read_to_end(&mut answer).await.unwrap();
@@ -152,8 +152,8 @@ async fn whoever_takes_his_time_to_ask_is_cut_off() {
 #[tokio::test(start_paused = true)]
 async fn whoever_reads_too_slowly_is_cut_off() {
     let (mut here, there) = duplex(64);
-    let site = site(Offer::Both, Access::open());
-    let conversation = tokio::spawn(converse(there, site));
+    let site = site(Endpoints::Both, Access::open());
+    let conversation = tokio::spawn(serve_client(there, site));
     here.write_all(b"GET /metrics HTTP/1.1\r\nHost: d\r\n\r\n").await.unwrap();
     let began = Instant::now();
     let mut one = [0; 1];
@@ -193,7 +193,7 @@ async fn asked_from(from: &str, address: std::net::SocketAddr) -> io::Result<Str
 async fn those_who_keep_connections_keep_nobody_out_who_asks() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let site = site(Offer::Both, Access::open());
+    let site = site(Endpoints::Both, Access::open());
     let loops = site.sources.loops.clone();
     let _running = loops.start("server", |pulse| take_in(listener, site, pulse));
     let mut kept = Vec::new();

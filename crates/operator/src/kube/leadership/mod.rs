@@ -82,10 +82,10 @@ pub(crate) enum Change {
 
 /// The leases that there are to be, and the claims to them. Clones are the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Leases(Arc<Book>);
+pub(crate) struct Leases(Arc<LeaseTable>);
 
 #[derive(Debug)]
-struct Book {
+struct LeaseTable {
     /// Whether there are others who want them.
     is_contested: bool,
     claims: Mutex<BTreeMap<LeaseScope, Claim>>,
@@ -97,7 +97,7 @@ struct Book {
 impl Leases {
     fn new(is_contested: bool) -> Self {
         let wanted = Mutex::new(BTreeMap::from([(LeaseScope::General, None)]));
-        Self(Arc::new(Book { is_contested, claims: Mutex::default(), wanted, changed: Notify::new() }))
+        Self(Arc::new(LeaseTable { is_contested, claims: Mutex::default(), wanted, changed: Notify::new() }))
     }
 
     /// Leases that nobody else wants.
@@ -214,6 +214,7 @@ impl Leadership {
         let (objects, told) = (BTreeMap::new(), BTreeMap::new());
         let ledger = Ledger::new(candidate, timing);
         let keeper = Keeper { api, ledger, timing, leases: leases.clone(), changes, objects, told };
+        #[expect(clippy::disallowed_methods, reason = "it ends last, when Leases are given back, and is awaited then")]
         let task = tokio::spawn(keeper.keep(stopped, loops.pulse("leases")));
         Self { leases, keeper: Some((stop, task)), _watch: None }
     }

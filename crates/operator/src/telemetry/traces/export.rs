@@ -178,7 +178,9 @@ impl Sender {
                 request = request.header(name, value);
             }
             let request = request.body(Full::from(body)).map_err(|error| error.to_string())?;
-            self.sending = Some(tokio::spawn(deliver(self.client.clone(), request)));
+            #[expect(clippy::disallowed_methods, reason = "it is awaited or aborted below")]
+            let sending = tokio::spawn(deliver(self.client.clone(), request));
+            self.sending = Some(sending);
         }
         let Some(sending) = &mut self.sending else { return Ok(()) };
         let outcome = timeout(within, &mut *sending).await;

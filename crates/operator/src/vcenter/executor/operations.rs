@@ -274,8 +274,9 @@ impl Executor {
         self.is_refused |= step == NextStep::AwaitUser(Remedy::Privileges);
         if matches!(step, NextStep::LookAgain | NextStep::AwaitUser(_)) {
             // What was read of the template may not be so any more.
-            if let Some(source) = &op.context.source {
-                mirror.templates.forget(source.template.reference());
+            if let Some(source) = op.context.source.as_ref().filter(|_| op.action.cloned_slot().is_some()) {
+                mirror.templates.doubt(&source.template);
+                op.context.live.want_templates();
             }
         }
         self.budget.finished(op.ticket);
@@ -288,7 +289,7 @@ pub(crate) async fn serve_queue(live: Arc<VCenterHandle>, pulse: Pulse) {
     loop {
         let turn = async {
             tokio::select! {
-                () = live.queue_turns() => {}
+                () = live.queue_woken() => {}
                 () = sleep(LOOK) => {}
             }
         };
@@ -323,5 +324,5 @@ async fn submit(live: Arc<VCenterHandle>, op: Operation) {
         return live.track(&task);
     }
     live.trigger(Trigger::Group(group));
-    live.turn_queue();
+    live.wake_queue();
 }

@@ -1,30 +1,23 @@
 //! Disks of VMs that an earlier version made: their markers don't say how large they are.
 
+use tracing::warn;
 use vim25::{
     ManagedObjectReference,
     props::virtual_machine::CONFIG_HARDWARE_DEVICE,
     types::{ObjectSpec, PropertyFilterSpec, PropertySpec},
 };
 
-use super::usage::member;
-use crate::{
-    controllers::Context,
-    vcenter::{
-        VCenterHandle,
-        machine::{Machine, disks_mib},
-    },
+use super::{
+    VCenterHandle,
+    machine::{Machine, disks_mib},
 };
-use tracing::warn;
 
 /// How many are read at once. What a VM has of devices is much.
 const AT_ONCE: usize = 50;
 
-/// Reads some that are not known, once each, where a quota counts them.
-pub(crate) async fn read_disks(context: &Context, live: &VCenterHandle) {
-    if !context.vcenters.limits_storage(&live.name) {
-        return;
-    }
-    let is_unknown = |machine: &Machine| machine.has_unread_disks() && member(machine, &context.cluster).is_some();
+/// Reads some that are not known and count, once each.
+pub(crate) async fn read_disks(live: &VCenterHandle, counts: impl Fn(&Machine) -> bool) {
+    let is_unknown = |machine: &Machine| machine.has_unread_disks() && counts(machine);
     let unknown: Vec<ManagedObjectReference> = {
         let mirror = live.mirror();
         let unknown = mirror.machines.iter().filter(|(_, machine)| is_unknown(machine));
