@@ -1,25 +1,41 @@
-//! A sandbox with the operator on it, and a clock.
+//! A sandbox with the operator on it, and vCenter's own clock.
 
 use std::{
-    path::PathBuf,
+    collections::BTreeMap,
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use drover_e2e::{MachineCounts, Namespace, Operator, Sandbox, VCenter, vm_group};
-use serde_json::json;
+use drover_e2e::{Namespace, Operator, PowerChange, Sandbox, VCenter, measurement::to_f64, vm_group};
+use serde_json::{Value, json};
 
 /// What the operator calls itself to vCenter.
 pub(crate) const OPERATOR: &str = "drover";
-/// How often the witness looks: often enough for a hundredth of a second, rarely enough to take no part.
-pub(crate) const GLANCE: Duration = Duration::from_millis(10);
+/// How often somebody looks who waits. No time is measured by it: vCenter notes when it has done what.
+pub(crate) const GLANCE: Duration = Duration::from_millis(20);
+pub(crate) const AT_ONCE: &str = "--clone-delay=0s";
+const WRITES: [&str; 5] = ["POST", "PUT", "PATCH", "APPLY", "DELETE"];
+const KINDS: [&str; 5] = ["vmgroups", "vminfoes", "hostinfoes", "vcenters", "events"];
 
 /// A sandbox of its own for a benchmark, with an operator that has nothing to do yet.
 pub(crate) struct Site {
     // Ended before the sandbox that it runs on.
-    pub operator: Operator,
-    namespace: Namespace,
-    sandbox: Sandbox,
+    pub(crate) operator: Operator,
+    pub(crate) namespace: Namespace,
+    pub(crate) sandbox: Sandbox,
+}
+
+/// What it took to have VMs made.
+#[derive(Clone, Copy)]
+pub(crate) struct Made {
+    /// Until vCenter has powered on the last of them.
+    pub(crate) seconds: f64,
+    /// Calls to vCenter until all is at rest.
+    pub(crate) calls: f64,
+    /// Writes to the API server until then, of everybody, to Drover's kinds and events.
+    pub(crate) writes: f64,
+    /// Seconds that the operator had a processor until then.
+    pub(crate) cpu: f64,
 }
 
 impl Site {
@@ -37,138 +53,128 @@ impl Site {
         self.sandbox.vcenter()
     }
 
-    /// Declares groups, and measures from the end of `kubectl apply` until all their machines are powered on.
-    pub(crate) fn declare(&self, groups: &[(&str, u32)], patience: Duration) -> Made {
+    /// Declares groups, by name and with what their specs say, and waits until vCenter has powered on so many more VMs.
+    pub(crate) fn make(&self, groups: &[(String, Value)], vms: usize, patience: Duration) -> Made {
+        let vcenter = self.vcenter();
+        let (writes, cpu, on) = (self.api_writes(), self.cpu_seconds(), powered_on(vcenter));
+        vcenter.forget_calls();
+        vcenter.forget_power_changes();
+        let began = now();
         self.apply(groups);
-        let all: u64 = groups.iter().map(|(_, replicas)| u64::from(*replicas)).sum();
-        let mut at_once = 0;
-        let took = witness(self.vcenter(), patience, |counts| {
-            at_once = at_once.max(counts.cloning);
-            counts.powered_on == all
-        });
-        Made { took, at_once }
+        let is_done = until(patience, || powered_on(vcenter) == on + vms);
+        let seconds = if is_done { last_power_on(vcenter) - began } else { f64::INFINITY };
+        self.rest();
+        Made {
+            seconds,
+            calls: count(vcenter.all_calls(OPERATOR)),
+            writes: self.api_writes() - writes,
+            cpu: self.cpu_seconds() - cpu,
+        }
+    }
+
+    /// The same for one group of so many VMs, which must be made.
+    pub(crate) fn fill(&self, vms: usize) {
+        let patience = Duration::from_mins(5);
+        let made = self.make(&[group("web", vms)], vms, patience);
+        assert!(made.seconds.is_finite(), "{vms} VMs are made within {patience:?}\n{}", self.sandbox.dump());
     }
 
     /// Declares groups, and waits for nothing.
-    pub(crate) fn apply(&self, groups: &[(&str, u32)]) {
-        let items: Vec<_> =
-            groups.iter().map(|(name, replicas)| vm_group(name, &json!({"replicas": replicas}))).collect();
+    pub(crate) fn apply(&self, groups: &[(String, Value)]) {
+        let items: Vec<_> = groups.iter().map(|(name, spec)| vm_group(name, spec)).collect();
         let manifest = json!({"apiVersion": "v1", "kind": "List", "items": items});
         self.namespace.apply(&manifest.to_string()).unwrap_or_else(|failure| panic!("{failure}"));
     }
 
-    /// Powers a machine off, and measures from then until it is powered on again.
-    pub(crate) fn heal_a_power_off(&self) -> Option<Duration> {
-        self.heal(&self.a_machine())
+    /// Deletes all groups, and waits until they are gone with their VMs.
+    pub(crate) fn clear(&self) {
+        let delete = ["delete", "vg", "--all", "--timeout=5m"];
+        self.namespace.kubectl(&delete).unwrap_or_else(|failure| panic!("{failure}"));
+        self.rest();
     }
 
-    /// One of the groups' machines.
-    fn a_machine(&self) -> String {
-        let machines = self.vcenter().machines();
-        machines.iter().find(|path| path.contains("-replica-")).expect("the group has machines").clone()
+    /// The inventory paths of the groups' VMs.
+    pub(crate) fn members(&self) -> Vec<String> {
+        let find = ["find", "/DC0/vm/vm-operator", "-type", "m", "-name", "*-replica-*"];
+        let found = self.vcenter().govc(&find).unwrap_or_else(|failure| panic!("{failure}"));
+        found.lines().map(ToOwned::to_owned).collect()
     }
 
-    fn heal(&self, machine: &str) -> Option<Duration> {
-        let all = self.vcenter().machine_counts().powered_on;
-        let (vcenter, machine) = (self.vcenter().clone(), machine.to_owned());
-        let saboteur = thread::spawn(move || vcenter.govc(&["vm.power", "-off", "-force", &machine]));
-        let patience = Duration::from_secs(20);
-        let helped = || self.vcenter().calls("PowerOnVM_Task", OPERATOR);
-        let before = helped();
-        // The operator may be faster than a glance.
-        let off = witness(self.vcenter(), patience, |counts| counts.powered_on < all || helped() > before);
-        off.expect("the machine is powered off");
-        let healed = witness(self.vcenter(), patience, |counts| counts.powered_on == all);
-        saboteur.join().expect("it does not panic").expect("the machine could be powered off");
-        healed
-    }
-
-    /// How long the operator has a processor to put so many power-offs right, one after the other, beyond what it takes at rest: it rests
-    /// for as long after each.
-    pub(crate) fn cpu_time_to_heal(&self, times: u32) -> Option<Duration> {
-        let machine = self.a_machine();
-        let used_since = |before| self.operator.cpu_time().saturating_sub(before);
-        let (mut working, mut at_rest) = (Duration::ZERO, Duration::ZERO);
-        for _ in 0..times {
-            let (began, before) = (Instant::now(), self.operator.cpu_time());
-            self.heal(&machine)?;
-            // Until all that follows is said and written.
-            thread::sleep(Duration::from_secs(2));
-            working += used_since(before);
-            let (took, before) = (began.elapsed(), self.operator.cpu_time());
-            thread::sleep(took);
-            at_rest += used_since(before);
+    /// Has somebody power off VMs one after the other, and returns for each how long it was off, by vCenter's clock.
+    pub(crate) fn drift(&self, machines: &[String]) -> Vec<f64> {
+        let (vcenter, on) = (self.vcenter(), powered_on(self.vcenter()));
+        vcenter.forget_power_changes();
+        let names = machines.iter().map(String::as_str);
+        let off: Vec<_> = ["vm.power", "-off", "-force"].into_iter().chain(names).collect();
+        vcenter.govc(&off).unwrap_or_else(|failure| panic!("{failure}"));
+        if !until(Duration::from_secs(30), || powered_on(vcenter) == on) {
+            return vec![f64::INFINITY; machines.len()];
         }
-        Some(working.saturating_sub(at_rest))
+        let off = off_times(&vcenter.power_changes());
+        assert!(off.len() >= machines.len(), "each VM was off once");
+        off
     }
 
-    /// Ends the operator, powers a machine off, starts the operator again, and measures from then until it powers the machine on.
-    pub(crate) fn restart_and_heal(&mut self) -> Option<Duration> {
-        let machine = self.a_machine();
+    /// How many seconds the operator has a processor for one power-off that is put right, beyond what it takes at rest.
+    pub(crate) fn cpu_of_a_repair(&self, machine: &str) -> f64 {
+        let (began, before) = (Instant::now(), self.cpu_seconds());
+        self.drift(&[machine.to_owned()]);
+        // Until all that follows is said and written.
+        thread::sleep(Duration::from_secs(1));
+        let (took, at_rest) = (began.elapsed(), self.cpu_seconds());
+        thread::sleep(took);
+        ((at_rest - before) - (self.cpu_seconds() - at_rest)).max(0.0)
+    }
+
+    /// Ends the operator, powers a VM off, and measures from the operator's next start until vCenter has powered the VM on.
+    pub(crate) fn restart(&mut self) -> f64 {
+        let machine = self.members().into_iter().next().expect("the group has VMs");
         self.operator.terminate();
         assert!(self.operator.succeeds_within(Duration::from_secs(20)), "it ends when it is told to");
-        self.vcenter().govc(&["vm.power", "-off", "-force", &machine]).expect("the machine can be powered off");
-        let began = Instant::now();
-        self.operator = Operator::start(&self.sandbox, self.vcenter()).expect("the operator can be started");
-        let patience = Duration::from_mins(2);
-        while self.vcenter().calls("PowerOnVM_Task", OPERATOR) == 0 {
-            if began.elapsed() > patience {
-                return None;
-            }
-            thread::sleep(GLANCE);
-        }
-        Some(began.elapsed())
+        let vcenter = self.vcenter().clone();
+        vcenter.govc(&["vm.power", "-off", "-force", &machine]).unwrap_or_else(|failure| panic!("{failure}"));
+        let listed = vcenter.govc(&["ls", "-i", &machine]).unwrap_or_else(|failure| panic!("{failure}"));
+        let moref = listed.trim().rsplit(':').next().unwrap_or_default();
+        vcenter.forget_power_changes();
+        let began = now();
+        self.operator = Operator::start(&self.sandbox, &vcenter).expect("the operator can be started");
+        let mut on = None;
+        let is_on = |change: &PowerChange| change.on && change.machine == moref;
+        until(Duration::from_mins(2), || {
+            on = vcenter.power_changes().into_iter().find(is_on);
+            on.is_some()
+        });
+        on.map_or(f64::INFINITY, |on| on.at - began)
     }
 
-    /// Within how long so many of all reconciles of groups ended, as Prometheus tells it from the operator's own metrics.
-    pub(crate) fn reconciled_within(&self, part: f64) -> Option<Duration> {
-        let (_, metrics) = self.operator.ask("GET", "/metrics").ok()?;
-        quantile(&metrics, part, "drover_reconcile_seconds", &["\"VmGroup\""])
+    /// How many requests the API server has had so far that write an object of Drover's kinds or an event, as it counts them itself.
+    pub(crate) fn api_writes(&self) -> f64 {
+        self.api_writes_by_labels().values().sum()
     }
 
-    /// Within how long the API server has answered so many of all writes to statuses of groups, as it says itself.
-    pub(crate) fn status_written_within(&self, part: f64) -> Option<Duration> {
-        let labels = ["verb=\"APPLY\"", "resource=\"vmgroups\"", "subresource=\"status\""];
-        quantile(&self.api_server_metrics(), part, "apiserver_request_duration_seconds", &labels)
-    }
-
-    /// How many requests the API server has had so far that change something, of whomever, as it counts them itself.
-    pub(crate) fn api_writes(&self) -> u64 {
-        let metrics = self.api_server_metrics();
+    /// The same by what the API server says of them.
+    pub(crate) fn api_writes_by_labels(&self) -> BTreeMap<String, f64> {
+        let metrics = self.sandbox.kubectl().run(&["get", "--raw", "/metrics"]);
+        let metrics = metrics.unwrap_or_else(|failure| panic!("{failure}"));
+        let has = |line: &str, label: &str, values: &[&str]| {
+            values.iter().any(|value| line.contains(&format!("{label}=\"{value}\"")))
+        };
         let requests = metrics.lines().filter(|line| line.starts_with("apiserver_request_total{"));
-        let is_write =
-            |line: &&str| !["GET", "LIST", "WATCH"].iter().any(|verb| line.contains(&format!("verb=\"{verb}\"")));
-        requests.filter(is_write).filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+        let writes = requests.filter(|line| has(line, "verb", &WRITES) && has(line, "resource", &KINDS));
+        let count =
+            |line: &str| line.rsplit_once(' ').and_then(|(labels, n)| Some((labels.to_owned(), n.parse().ok()?)));
+        writes.filter_map(count).collect()
     }
 
-    fn api_server_metrics(&self) -> String {
-        self.sandbox.kubectl().run(&["get", "--raw", "/metrics"]).unwrap_or_else(|failure| panic!("{failure}"))
+    /// Makes up VMs of others.
+    pub(crate) fn add_strangers(&self, machines: usize, extra_config_bytes: usize) {
+        let strangers = json!({"machines": machines, "extraConfigBytes": extra_config_bytes});
+        self.vcenter().control("POST", "/strangers", &strangers).expect("strangers can always be had");
     }
 
-    /// How many lines of the operator's log are warnings.
-    pub(crate) fn warnings(&self) -> u64 {
-        let count = self.operator.log().lines().filter(|line| line.contains("WARN")).count();
-        u64::try_from(count).unwrap_or(u64::MAX)
-    }
-
-    /// Deletes the namespace with all groups in it, and measures until neither they nor their machines and folders are left.
-    pub(crate) fn delete_namespace(&self, patience: Duration) -> Option<Duration> {
-        let began = Instant::now();
-        let delete = ["delete", "namespace", &self.namespace.name, "--wait=false"];
-        self.sandbox.kubectl().run(&delete).unwrap_or_else(|failure| panic!("{failure}"));
-        witness(self.vcenter(), patience, |counts| counts.powered_on == 0)?;
-        while self.namespace.list("vg").map_or(true, |groups| !groups.is_empty()) {
-            if began.elapsed() > patience {
-                return None;
-            }
-            // A list of many takes a while to make.
-            thread::sleep(10 * GLANCE);
-        }
-        let took = began.elapsed();
-        let left = self.vcenter().govc(&["ls", "/DC0/vm/vm-operator"]).unwrap_or_else(|failure| panic!("{failure}"));
-        let left: Vec<_> = left.lines().filter(|path| path.contains("/bench.")).collect();
-        assert!(left.is_empty(), "{left:?}");
-        Some(took)
+    /// Has others make so many changes a second.
+    pub(crate) fn noise(&self, rate: u32) {
+        self.vcenter().control("POST", "/noise", &json!({"rate": rate})).expect("noise can always be had");
     }
 
     /// Waits until the operator has nothing more to ask of vCenter. One that never rests is waited for no longer than a minute.
@@ -182,52 +188,80 @@ impl Site {
             }
             before = now;
         }
-        assert!(before > 0, "the operator does not reach vCenter: its log is {}", self.operator_log().display());
+        assert!(before > 0, "the operator does not reach vCenter:\n{}", self.operator.log());
     }
 
-    fn operator_log(&self) -> PathBuf {
-        self.sandbox.dir().join("log/drover.log")
+    /// Waits until nothing more is written of what has happened: events and VMInfos follow some seconds later.
+    pub(crate) fn settle(&self) {
+        let mut before = f64::NAN;
+        let is_settled = until(Duration::from_mins(3), || {
+            thread::sleep(Duration::from_secs(10));
+            let now = self.api_writes();
+            now.to_bits() == std::mem::replace(&mut before, now).to_bits()
+        });
+        assert!(is_settled, "something is written on and on:\n{}", self.sandbox.dump());
+    }
+
+    /// How long the operator has had a processor.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        self.operator.cpu_time().as_secs_f64()
+    }
+
+    /// Resident memory in MB.
+    pub(crate) fn memory(&self) -> f64 {
+        count(self.operator.memory()) / 1e6
+    }
+
+    /// The most resident memory so far, in MB.
+    pub(crate) fn peak_memory(&self) -> f64 {
+        count(self.operator.peak_memory()) / 1e6
     }
 }
 
-/// Below what so many of all values are, as Prometheus reckons it from the buckets of the histogram with these labels.
-fn quantile(metrics: &str, part: f64, histogram: &str, labels: &[&str]) -> Option<Duration> {
-    let prefix = format!("{histogram}_bucket{{");
-    let bucket = |line: &str| {
-        let rest = line.strip_prefix(&prefix).filter(|rest| labels.iter().all(|label| rest.contains(label)))?;
-        let bound = rest.split_once("le=\"")?.1.split_once('"')?.0;
-        Some((bound.parse::<f64>().unwrap_or(f64::INFINITY), line.rsplit(' ').next()?.parse::<f64>().ok()?))
+/// A group of so many VMs.
+pub(crate) fn group(name: &str, vms: usize) -> (String, Value) {
+    (name.to_owned(), json!({"replicas": vms}))
+}
+
+/// How long each VM was off that was powered off and on again.
+pub(crate) fn off_times(changes: &[PowerChange]) -> Vec<f64> {
+    let off = changes.iter().enumerate().filter(|(_, change)| !change.on);
+    let on_again = |(at, off): (usize, &PowerChange)| {
+        let on = changes[at..].iter().find(|change| change.on && change.machine == off.machine)?;
+        Some(on.at - off.at)
     };
-    let buckets: Vec<_> = metrics.lines().filter_map(bucket).collect();
-    let wanted = buckets.last()?.1 * part;
-    let at = buckets.iter().position(|(_, count)| *count >= wanted)?;
-    let (from, before) = if at == 0 { (0.0, 0.0) } else { buckets[at - 1] };
-    let (to, count) = buckets[at];
-    to.is_finite().then(|| Duration::from_secs_f64(from + (to - from) * (wanted - before) / (count - before)))
+    off.filter_map(on_again).collect()
 }
 
-/// How machines were made.
-pub(crate) struct Made {
-    /// `None` if they weren't within the time that was given.
-    pub took: Option<Duration>,
-    /// The most clones that were under way at once.
-    pub at_once: u64,
+/// When vCenter powered a VM on for the last time.
+pub(crate) fn last_power_on(vcenter: &VCenter) -> f64 {
+    let changes = vcenter.power_changes();
+    changes.iter().rev().find(|change| change.on).map_or(f64::INFINITY, |change| change.at)
 }
 
-/// How long it takes until the machines are as wanted.
-pub(crate) fn witness(
-    vcenter: &VCenter,
-    patience: Duration,
-    mut wanted: impl FnMut(MachineCounts) -> bool,
-) -> Option<Duration> {
+pub(crate) fn powered_on(vcenter: &VCenter) -> usize {
+    usize::try_from(vcenter.machine_counts().powered_on).expect("it has few VMs")
+}
+
+/// The time, by the clock that vCenter has too: in seconds since 1970.
+pub(crate) fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970").as_secs_f64()
+}
+
+/// Waits until something is so. Returns whether it was in time.
+pub(crate) fn until(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let began = Instant::now();
-    while !wanted(vcenter.machine_counts()) {
+    while !is_so() {
         if began.elapsed() > patience {
-            return None;
+            return false;
         }
         thread::sleep(GLANCE);
     }
-    Some(began.elapsed())
+    true
+}
+
+pub(crate) fn count(number: u64) -> f64 {
+    to_f64(usize::try_from(number).unwrap_or(usize::MAX))
 }
 
 /// A sandbox for one benchmark.
