@@ -32,7 +32,7 @@ CLUSTER = IMG='$(IMG)' NAMESPACE='$(NAMESPACE)' KUBECTL='$(KUBECTL)' KUSTOMIZE='
 
 # The sandbox is three binaries, of which one stands for all: it goes if another can't be made.
 .DELETE_ON_ERROR:
-.PHONY: help build manager run demo test histories simulate mutants test-install soak bench bench-core fuzz lint generate manifests build-installer \
+.PHONY: help build manager run demo test histories simulate mutants test-install soak bench bench-full bench-smoke bench-core fuzz lint generate manifests build-installer \
 	docker-build docker-push image install uninstall deploy undeploy chart bundle sbom test-packages
 
 help: ## list what can be made
@@ -128,8 +128,18 @@ soak: $(SANDBOX) ## kill the operator at every distance between two kills, and w
 	@SOAK=1 cargo test --locked --package drover-e2e --test neighbours -- --test-threads=1
 	@SOAK=1 cargo test --locked --package drover-e2e --test bad_days -- killed
 
-bench: build ## measure what is promised about speed
-	@cargo bench --workspace --locked
+BENCH = cargo bench --quiet --locked --package drover-e2e --bench promises --
+
+bench: build ## measure what is promised about speed, calls and memory, in less than 20 minutes
+	@$(BENCH)
+
+bench-full: build ## measure it at all sizes, in up to two hours, and write docs/benchmarks.md
+	@code=0; $(BENCH) --full || code=$$?; cargo xtask benchmarks $(CARGO_TARGET_DIR)/bench/results.json; exit $$code
+
+# With the program that the tests run, so that it costs no further build: all of the workspace is asked for, or features would differ.
+bench-smoke: $(SANDBOX) ## check in less than 3 minutes that no change costs calls, memory, rest or the repair of drift
+	@cargo build --quiet --locked --workspace
+	@cargo bench --quiet --locked --workspace --profile dev --bench promises -- --smoke
 
 bench-core: ## measure decisions and the vSphere parser, in memory, at three sizes
 	@hack/bench-core.sh

@@ -24,10 +24,12 @@ func (f *front) clone(c *call, request *types.CloneVM_Task) *httptest.ResponseRe
 		return out
 	}
 	door.enter()
-	end := time.Now().Add(f.folders.cloneDelay)
+	asked := time.Now()
 	writeTask(out, c.method, f.submit(c, func(task *simulator.Task) outcome {
 		defer door.leave()
-		return f.runClone(c, task, request, end)
+		began, leave := f.takeTurn(asked, request)
+		defer leave()
+		return f.runClone(c, task, request, began.Add(f.folders.cloneDelay))
 	}))
 	return out
 }

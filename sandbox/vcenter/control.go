@@ -32,6 +32,8 @@ func (f *front) control() http.Handler {
 	mux.HandleFunc("PUT /privileges", f.putPrivileges)
 	mux.HandleFunc("PUT /certificate", f.putCertificate)
 	mux.HandleFunc("GET /machines", func(w http.ResponseWriter, _ *http.Request) { reply(w, f.countMachines()) })
+	mux.HandleFunc("GET /power", f.getPower)
+	mux.HandleFunc("DELETE /power", f.deletePower)
 	mux.HandleFunc("PATCH /machines/{machine}", f.patchMachine)
 	mux.HandleFunc("PATCH /hosts/{host}", f.patchHost)
 	mux.HandleFunc("PUT /hidden", f.putHidden)
@@ -48,9 +50,10 @@ func (f *front) control() http.Handler {
 	return mux
 }
 
-// callCounts are the calls that a vCenter was asked, by SOAP method.
+// callCounts are the calls that a vCenter was asked, by SOAP method, and the bytes of its answers as they were sent.
 type callCounts struct {
 	Total   int            `json:"total"`
+	Bytes   int            `json:"bytes"`
 	Methods map[string]int `json:"methods"`
 }
 
@@ -66,6 +69,7 @@ func (f *front) getCalls(w http.ResponseWriter, r *http.Request) {
 			counts.Methods[method] += n
 			counts.Total += n
 		}
+		counts.Bytes += f.bytes[client]
 	}
 	reply(w, counts)
 }
@@ -74,6 +78,7 @@ func (f *front) deleteCalls(w http.ResponseWriter, _ *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.calls)
+	clear(f.bytes)
 	reply(w, struct{}{})
 }
 

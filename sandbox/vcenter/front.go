@@ -14,7 +14,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
@@ -37,15 +36,19 @@ type front struct {
 	privileges  privileges
 	certificate certificate
 	collectors  collectors
+	history     history
+	turns       turns
 
 	mu    sync.Mutex
 	calls map[string]map[string]int // by client, then by method
+	bytes map[string]int            // sent, by client
 }
 
-func newFront(service *simulator.Service, cloneDelay time.Duration, user, password string) *front {
-	f := &front{service: service, calls: map[string]map[string]int{}}
+func newFront(service *simulator.Service, i Inventory, user, password string) *front {
+	f := &front{service: service, calls: map[string]map[string]int{}, bytes: map[string]int{}}
+	f.turns.perHost = i.ClonesPerHost
 	f.sessions.init(service, user, password)
-	f.folders.init(cloneDelay)
+	f.folders.init(i.CloneDelay)
 	f.authors.init()
 	f.sight.init(f)
 	f.collectors.init()
@@ -92,7 +95,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case effect.hold == "after" && !effect.waits(r.Context()):
 		return
 	}
-	send(w, r, answer)
+	f.send(w, r, c.client, answer)
 }
 
 // answer is vCenter's answer to a call.
@@ -240,7 +243,7 @@ func (f *front) count(client, method string) {
 }
 
 // send passes an answer on, compressed where the client takes that, as vCenter does.
-func send(w http.ResponseWriter, r *http.Request, answer *httptest.ResponseRecorder) {
+func (f *front) send(w http.ResponseWriter, r *http.Request, client string, answer *httptest.ResponseRecorder) {
 	for name, values := range answer.Header() {
 		w.Header()[name] = values
 	}
@@ -257,6 +260,9 @@ func send(w http.ResponseWriter, r *http.Request, answer *httptest.ResponseRecor
 		w.Header().Del("Content-Length")
 		body = small.Bytes()
 	}
+	f.mu.Lock()
+	f.bytes[client] += len(body)
+	f.mu.Unlock()
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(body)
 }

@@ -131,7 +131,8 @@ func (c changes) PutObject(_ *simulator.Context, obj mo.Reference) {
 	}
 }
 
-func (c changes) UpdateObject(_ *simulator.Context, obj mo.Reference, _ []types.PropertyChange) {
+func (c changes) UpdateObject(_ *simulator.Context, obj mo.Reference, changed []types.PropertyChange) {
+	c.history.note(obj, changed)
 	c.collectors.touch(obj.Reference(), false)
 }
 

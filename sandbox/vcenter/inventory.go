@@ -29,6 +29,7 @@ type Inventory struct {
 	Machines         int
 	CloneDelay       time.Duration
 	PowerDelay       time.Duration
+	ClonesPerHost    int
 	Seed             bool
 	SecondDatacenter bool
 	SecondTemplate   bool
@@ -40,6 +41,7 @@ func (i *Inventory) Register(f *flag.FlagSet) {
 	f.IntVar(&i.Machines, "machines", 0, "machines that run in each cluster, DC0_C0_RP0_VM1 and so on")
 	f.DurationVar(&i.CloneDelay, "clone-delay", 0, "how long a clone takes, e.g. 3s")
 	f.DurationVar(&i.PowerDelay, "power-delay", 0, "how long powering on or off takes, e.g. 500ms")
+	f.IntVar(&i.ClonesPerHost, "clones-per-host", 0, "how many clones a host works on at a time, while the others wait; 0: all")
 	f.BoolVar(&i.Seed, "seed-inventory", true, "make DC0, its cluster, the folder vm-operator and the template vm-operator-template")
 	f.BoolVar(&i.SecondDatacenter, "second-datacenter", false, "add a second datacenter, DC1")
 	f.BoolVar(&i.SecondTemplate, "second-template", false, "add a second template of the same name, in the folder elsewhere")
@@ -52,6 +54,7 @@ func (i Inventory) Args() []string {
 		fmt.Sprintf("--machines=%d", i.Machines),
 		fmt.Sprintf("--clone-delay=%s", i.CloneDelay),
 		fmt.Sprintf("--power-delay=%s", i.PowerDelay),
+		fmt.Sprintf("--clones-per-host=%d", i.ClonesPerHost),
 		fmt.Sprintf("--seed-inventory=%t", i.Seed),
 		fmt.Sprintf("--second-datacenter=%t", i.SecondDatacenter),
 		fmt.Sprintf("--second-template=%t", i.SecondTemplate),
@@ -69,6 +72,8 @@ func (i Inventory) Check() error {
 		return fmt.Errorf("--clone-delay %s: a delay can't be negative", i.CloneDelay)
 	case i.PowerDelay < 0:
 		return fmt.Errorf("--power-delay %s: a delay can't be negative", i.PowerDelay)
+	case i.ClonesPerHost < 0:
+		return fmt.Errorf("--clones-per-host %d: give 0 for all, or how many", i.ClonesPerHost)
 	case !i.Seed && (i.SecondDatacenter || i.SecondTemplate):
 		return errors.New("--second-datacenter and --second-template add to the seed inventory: leave --seed-inventory on")
 	}

@@ -55,7 +55,7 @@ func serve(i Inventory, ip, cert, key string) error {
 		return err
 	}
 	address := Address{User: "administrator@vsphere.local", Password: "Pa$$-" + rand.Text()}
-	front := newFront(service, i.CloneDelay, address.User, address.Password)
+	front := newFront(service, i, address.User, address.Password)
 	sdk, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ const NOT_TYPED: &[(&str, &[&str])] = &[
     ("this is what runs the tests", &["make test"]),
     (
         "it takes minutes; whoever changes what is measured runs it",
-        &["cargo bench --package drover-e2e --bench groups -- drift"],
+        &["cargo bench --package drover-e2e --bench promises -- drift"],
     ),
     (
         "kind needs docker; the sandbox's node stands for its cluster, and its registry for loading an image",

@@ -181,6 +181,13 @@ impl Operator {
         memory.expect("the operator runs")
     }
 
+    /// The most bytes of memory that it has held at once.
+    #[must_use]
+    pub fn peak_memory(&self) -> u64 {
+        let memory = process::children(self.keeper.id()).into_iter().find_map(process::peak_memory);
+        memory.expect("the operator runs")
+    }
+
     /// How long it has had a processor.
     #[must_use]
     pub fn cpu_time(&self) -> Duration {

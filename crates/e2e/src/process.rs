@@ -66,6 +66,12 @@ pub fn memory(pid: u32) -> Option<u64> {
     status(pid, "VmRSS:").map(|kilobytes| kilobytes * 1024)
 }
 
+/// The most bytes of memory that a process has held at once.
+#[must_use]
+pub fn peak_memory(pid: u32) -> Option<u64> {
+    status(pid, "VmHWM:").map(|kilobytes| kilobytes * 1024)
+}
+
 /// How many bytes of memory a process holds that are of no file, as its code is.
 #[must_use]
 pub fn own_memory(pid: u32) -> Option<u64> {

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::{Namespace, Operator, Sandbox, eventually};
 
 /// Shows all hosts and machines of a vCenter, and asserts what that costs while nothing happens to them: vCenter no more than
-/// two calls a minute, and the API server not one write.
-pub fn at_rest(hosts: usize, machines: usize, watched_for: Duration) {
+/// two calls a minute, and the API server not one write. Returns how many calls there were.
+pub fn at_rest(hosts: usize, machines: usize, watched_for: Duration) -> u64 {
     let flags = [format!("--hosts={hosts}"), format!("--machines={machines}")];
     let sandbox = Sandbox::start(&format!("rest-{machines}"), &[&flags[0], &flags[1]]).unwrap();
     sandbox.install_kinds();
@@ -45,6 +45,7 @@ pub fn at_rest(hosts: usize, machines: usize, watched_for: Duration) {
     // Those of a time that has only begun count too.
     assert!(new <= 1 + watched_for.as_secs() / 30, "{calls_before}, then {calls_after}");
     assert_eq!(calls_after["methods"]["Login"], 1, "{calls_after}");
+    new
 }
 
 fn machine(number: usize) -> Value {

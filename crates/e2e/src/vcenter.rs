@@ -85,6 +85,17 @@ pub struct MachineCounts {
     pub cloning: u64,
 }
 
+/// A VM that was powered on or off.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PowerChange {
+    /// Its moref.
+    pub machine: String,
+    /// On, or off.
+    pub on: bool,
+    /// When, by vCenter's clock, which is that of this machine: in seconds since 1970.
+    pub at: f64,
+}
+
 impl VCenter {
     /// The vCenter that the sandbox's environment describes under this number.
     pub(crate) fn from_environment(environment: &BTreeMap<String, String>, number: usize) -> Option<Self> {
@@ -177,6 +188,23 @@ impl VCenter {
         MachineCounts { powered_on: count("poweredOn"), cloning: count("cloning") }
     }
 
+    /// When machines were powered on and off since that was last forgotten, in this order.
+    #[must_use]
+    pub fn power_changes(&self) -> Vec<PowerChange> {
+        let changes = self.control("GET", "/power", &Value::Null).expect("the history can always be read");
+        let change = |change: &Value| PowerChange {
+            machine: change["machine"].as_str().expect("a VM has a moref").to_owned(),
+            on: change["on"].as_bool().expect("it is on or off"),
+            at: change["at"].as_f64().expect("it was at some time"),
+        };
+        changes.as_array().expect("changes are a list").iter().map(change).collect()
+    }
+
+    /// Forgets when machines were powered on and off.
+    pub fn forget_power_changes(&self) {
+        self.control("DELETE", "/power", &Value::Null).expect("the history can always be forgotten");
+    }
+
     /// How many sessions Drover has.
     #[must_use]
     #[track_caller]
@@ -198,6 +226,12 @@ impl VCenter {
     #[must_use]
     pub fn all_calls(&self, client: &str) -> u64 {
         self.counted(client)["total"].as_u64().unwrap_or(0)
+    }
+
+    /// How many bytes of answers were sent to clients whose name begins so.
+    #[must_use]
+    pub fn bytes_sent(&self, client: &str) -> u64 {
+        self.counted(client)["bytes"].as_u64().unwrap_or(0)
     }
 
     /// How often operators have changed something since calls were last counted from 0, by method.

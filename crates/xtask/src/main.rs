@@ -1,5 +1,6 @@
 //! The project's own chores, run as `cargo xtask <chore>`.
 
+mod benchmarks;
 mod bundle;
 mod codegen;
 mod docs;
@@ -14,13 +15,16 @@ const USAGE: &str = "\
 usage: cargo xtask codegen [--check]
        cargo xtask docs [--check]
        cargo xtask bundle [--check] KUSTOMIZE
+       cargo xtask benchmarks --check
+       cargo xtask benchmarks RESULTS
        cargo xtask rooms
 
-  codegen  write the vSphere types of crates/vim25 from pyVmomi's type info
-  docs     write docs/api.md from the CRDs, and docs/reasons.md from the reasons
-  bundle   write the bundle for the Operator Lifecycle Manager from config/, with the kustomize at this path
-  rooms    exit with 1 when folders of a crate depend on each other in circles
-  --check  exit with 1 when the committed files differ from what would be written";
+  codegen     write the vSphere types of crates/vim25 from pyVmomi's type info
+  docs        write docs/api.md from the CRDs, and docs/reasons.md from the reasons
+  bundle      write the bundle for the Operator Lifecycle Manager from config/, with the kustomize at this path
+  benchmarks  write docs/benchmarks.md and its plots from results, as `make bench-full` leaves them in target/bench/results.json
+  rooms       exit with 1 when folders of a crate depend on each other in circles
+  --check     exit with 1 when the committed files differ from what would be written";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,6 +36,8 @@ fn main() -> ExitCode {
         ["docs", "--check"] => docs::check().map_err(Box::from),
         ["bundle", "--check", kustomize] => bundle::check(kustomize).map_err(Box::from),
         ["bundle", kustomize] => bundle::write(kustomize).map_err(Box::from),
+        ["benchmarks", "--check"] => benchmarks::check().map_err(Box::from),
+        ["benchmarks", results] => benchmarks::write(results).map_err(Box::from),
         ["rooms"] => rooms::check().map_err(Box::from),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -10,7 +10,7 @@ mod watching;
 use std::{
     collections::BTreeMap,
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use drover_e2e::{MachineCounts, Sandbox, VCenter, eventually};
@@ -45,6 +45,51 @@ fn calls_are_counted_by_method_and_client_until_reset() {
     assert_eq!(vcenter.calls("Login", "somebody-else"), 0);
     vcenter.control("DELETE", "/calls", &Value::Null).unwrap();
     assert_eq!(vcenter.calls("Login", ""), 0);
+}
+
+#[test]
+fn bytes_are_counted_as_they_are_sent() {
+    let vcenter = sandbox().own_vcenter();
+    vcenter.govc(&["about"]).unwrap();
+    let few = vcenter.bytes_sent("govc");
+    vcenter.govc(&["find", "/", "-type", "m"]).unwrap();
+    assert!(few > 0 && vcenter.bytes_sent("govc") > few);
+    assert_eq!(vcenter.bytes_sent("somebody-else"), 0);
+    vcenter.forget_calls();
+    assert_eq!(vcenter.bytes_sent(""), 0);
+}
+
+#[test]
+fn power_changes_are_noted_with_their_times() {
+    let vcenter = sandbox().own_vcenter();
+    clone(&vcenter, "switched", "/DC0/vm/vm-operator").unwrap();
+    assert_eq!(vcenter.power_changes(), []);
+    for how in ["-on", "-off"] {
+        vcenter.govc(&["vm.power", how, "-force", "/DC0/vm/vm-operator/switched"]).unwrap();
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+    let [on, off] = vcenter.power_changes().try_into().unwrap();
+    assert!(on.on && !off.on && on.machine == off.machine, "{on:?}, {off:?}");
+    assert!(now - 60.0 < on.at && on.at <= off.at && off.at <= now, "{on:?}, {off:?}, {now}");
+    vcenter.forget_power_changes();
+    assert_eq!(vcenter.power_changes(), []);
+}
+
+#[test]
+fn a_host_works_on_so_many_clones_at_a_time() {
+    let flags = ["--kubernetes=false", "--hosts=2", "--clones-per-host=1", "--clone-delay=1s"];
+    let sandbox = Sandbox::start("turns", &flags).unwrap();
+    let began = Instant::now();
+    let clones: Vec<_> = (0..4)
+        .map(|n| {
+            let vcenter = sandbox.vcenter().clone();
+            thread::spawn(move || clone(&vcenter, &format!("one-of-four-{n}"), "/DC0/vm/vm-operator").unwrap())
+        })
+        .collect();
+    for clone in clones {
+        clone.join().unwrap();
+    }
+    assert!(began.elapsed() >= Duration::from_secs(2), "two at a time take two turns");
 }
 
 #[test]

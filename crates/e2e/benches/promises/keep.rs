@@ -1,0 +1,107 @@
+//! VMs that are kept as declared.
+
+use std::{thread, time::Duration};
+
+use drover_e2e::{
+    at_rest,
+    measurement::{Measurement, quantile, to_f64},
+};
+
+use crate::{
+    peers,
+    results::{Run, Scope},
+    site::{AT_ONCE, OPERATOR, Site, count},
+};
+
+/// A VM that is nobody's, for a peer.
+const ONE_MORE: &str = "--machines=1";
+const STRANGER: &str = "/DC0/vm/DC0_C0_RP0_VM1";
+const DRIFTS: usize = 200;
+const IN_A_ROW: usize = 10;
+
+pub(crate) fn drift(run: &mut Run) {
+    let sizes: &[usize] = if run.scope == Scope::Full { &[100, 2000] } else { &[100] };
+    for &vms in sizes {
+        let site = Site::new("drift", &[AT_ONCE, ONE_MORE]);
+        site.fill(vms);
+        drifts(run, &site, DRIFTS);
+        run.add(Measurement::new(format!("memory at {vms} VMs"), "MB", [site.memory()]).promise(memory_limit(vms)));
+        run.add(Measurement::new(format!("peak memory at {vms} VMs"), "MB", [site.peak_memory()]));
+    }
+}
+
+/// Measures so many power-offs.
+pub(crate) fn drifts(run: &mut Run, site: &Site, times: usize) {
+    let members = site.members();
+    let mut off = Vec::new();
+    for n in 0..times / IN_A_ROW {
+        let some: Vec<_> = members.iter().cycle().skip(n * IN_A_ROW).take(IN_A_ROW).cloned().collect();
+        off.extend(site.drift(&some));
+    }
+    let script: Vec<_> = (0..10).map(|_| peers::off_and_on(site.vcenter(), STRANGER)).collect();
+    let vms = members.len();
+    let middle = Measurement::new(format!("a power-off put right at {vms} VMs, half of {times}"), "s", off.clone());
+    run.add(middle.promise(0.25).peer("govc off, then on", &script));
+    let name = |part: &str| format!("a power-off put right at {vms} VMs, {part}");
+    run.add(Measurement::new(name("99 of 100"), "s", [quantile(&off, 0.99)]).promise(1.0));
+    run.add(Measurement::new(name("the slowest"), "s", [quantile(&off, 1.0)]).promise(2.0));
+}
+
+/// What the program itself may take, and each VM.
+fn memory_limit(vms: usize) -> f64 {
+    25.0 + to_f64(vms) * 0.012
+}
+
+pub(crate) fn rest(run: &mut Run) {
+    let (vms, minutes) = if run.scope == Scope::Full { (2000, 5.0) } else { (100, 2.0) };
+    let site = Site::new("rest", &[AT_ONCE]);
+    site.fill(vms);
+    quiet(run, &site, &format!("at rest with {vms} VMs"), minutes);
+    site.noise(20);
+    thread::sleep(Duration::from_secs(5));
+    let (bytes, cpu) = taken(&site, 1.0);
+    let name = |what: &str| format!("{what} under noise");
+    run.add(Measurement::new(name("KB a minute from vCenter"), "KB", [bytes / 1000.0]).promise(5000.0));
+    run.add(Measurement::new(name("CPU in an hour"), "s", [cpu * 60.0]).promise(360.0));
+}
+
+/// Measures what the operator takes while nothing happens.
+pub(crate) fn quiet(run: &mut Run, site: &Site, when: &str, minutes: f64) {
+    site.settle();
+    site.vcenter().forget_calls();
+    let written = site.api_writes_by_labels();
+    let (bytes, cpu) = taken(site, minutes);
+    let calls = count(site.vcenter().all_calls(OPERATOR));
+    // The long poll is renewed every 45 seconds, and figures are read once a minute. One more of each may fall into the time.
+    let most = (minutes * 60.0 / 45.0).floor() + minutes.floor() + 2.0;
+    run.add(Measurement::new(format!("calls in {minutes} minutes {when}"), "", [calls]).promise(most));
+    let writes: f64 = site
+        .api_writes_by_labels()
+        .iter()
+        .map(|(labels, now)| {
+            let new = now - written.get(labels).unwrap_or(&0.0);
+            if new > 0.0 {
+                eprintln!("{new} times {labels}");
+            }
+            new
+        })
+        .sum();
+    run.add(Measurement::new(format!("API writes {when}"), "", [writes]).promise(0.0));
+    run.add(
+        Measurement::new(format!("KB a minute from vCenter {when}"), "KB", [bytes / minutes / 1000.0]).promise(100.0),
+    );
+    run.add(Measurement::new(format!("CPU in an hour {when}"), "s", [cpu / minutes * 60.0]).promise(36.0));
+}
+
+/// The bytes that vCenter sends the operator in some minutes, and the seconds that the operator has a processor.
+fn taken(site: &Site, minutes: f64) -> (f64, f64) {
+    let (bytes, cpu) = (site.vcenter().bytes_sent(OPERATOR), site.cpu_seconds());
+    thread::sleep(Duration::from_secs_f64(60.0 * minutes));
+    let bytes = site.vcenter().bytes_sent(OPERATOR) - bytes;
+    (count(bytes), site.cpu_seconds() - cpu)
+}
+
+pub(crate) fn infos(run: &mut Run) {
+    let calls = at_rest(100, 1000, Duration::from_secs(30));
+    run.add(Measurement::new("calls in 30 s with 100 hosts and 1000 VMs shown", "", [count(calls)]).promise(2.0));
+}

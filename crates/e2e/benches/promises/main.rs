@@ -1,0 +1,162 @@
+//! What Drover promises about speed, calls and memory, measured on the sandbox. Fails when a promise isn't kept.
+//!
+//! `cargo bench --package drover-e2e --bench promises -- drift` runs one case. `--full` runs all sizes, `--smoke` the least that can show
+//! a broken promise. What was measured is printed, and written to `target/bench/results.json`.
+
+mod change;
+mod fleet;
+mod growth;
+mod keep;
+mod make;
+mod peers;
+mod replicas;
+mod results;
+mod rough;
+mod site;
+mod start;
+
+use std::process::ExitCode;
+
+use results::{Run, Scope};
+
+/// A benchmark, which takes its measurements on a sandbox of its own.
+struct Case {
+    name: &'static str,
+    /// What is measured, and how, for the page that people read.
+    what: &'static str,
+    run: fn(&mut Run),
+    /// The least that it is a part of.
+    from: Scope,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "smoke",
+        what: "Calls, memory, rest and drift of 20 VMs, for a quick check of each change.",
+        run: rough::twenty,
+        from: Scope::Smoke,
+    },
+    Case {
+        name: "make",
+        what: "VMs of one VmGroup, from before `kubectl apply` is started until vCenter has powered on the last of them. Between runs \
+               the VmGroup is deleted. Beside it, in turns and on a vCenter of their own: one bare call to clone for each VM, on one \
+               connection, which no client can beat; and a `govc vm.clone` for each, all at once.",
+        run: make::one_group,
+        from: Scope::Bench,
+    },
+    Case {
+        name: "groups",
+        what: "VmGroups of 3 VMs, applied together, in the same way; then their namespace is deleted, beside the same objects with no \
+               operator and no VMs.",
+        run: make::many_groups,
+        from: Scope::Bench,
+    },
+    Case {
+        name: "crowd",
+        what: "230 VMs at once on 30 hosts, of whose tasks vCenter lists 200. None is asked for twice.",
+        run: make::more_than_vcenter_lists,
+        from: Scope::Bench,
+    },
+    Case {
+        name: "change",
+        what: "100 VMs of one VmGroup with maxUnavailable 25: their number halved, beside `govc vm.destroy`; CPUs changed in place, where \
+               vCenter takes 0.5 s to power off and 0.5 s to power on; and all replaced because of another template.",
+        run: change::a_hundred,
+        from: Scope::Bench,
+    },
+    Case {
+        name: "drift",
+        what: "200 power-offs in vCenter, ten in a row, each from vCenter's own change to vCenter's own repair by the times that vCenter \
+               notes. Beside it: a script that powers off and on again with govc, on another VM of the same vCenter.",
+        run: keep::drift,
+        from: Scope::Bench,
+    },
+    Case {
+        name: "rest",
+        what: "What the operator takes while nothing happens to its VMs: calls, bytes, writes to the API server, and CPU. Then the same \
+               while others make 20 changes a second in vCenter.",
+        run: keep::rest,
+        from: Scope::Bench,
+    },
+    Case {
+        name: "infos",
+        what: "100 hosts and 1000 VMs shown as HostInfos and VMInfos: calls while nothing happens to them. Any write fails the run.",
+        run: keep::infos,
+        from: Scope::Full,
+    },
+    Case {
+        name: "start",
+        what: "A VM is powered off while no operator runs. From the start of the operator until it has powered the VM on, among VMs of \
+               others with 10 KB of extraConfig each; then the same while others make 20 changes a second.",
+        run: start::among_strangers,
+        from: Scope::Bench,
+    },
+    Case {
+        name: "growth-members",
+        what: "The same at four sizes of one VmGroup: calls, time to start, memory. An exponent of 1 means that a cost doubles with the size.",
+        run: growth::of_members,
+        from: Scope::Bench,
+    },
+    Case {
+        name: "growth-strangers",
+        what: "One VmGroup of 5 VMs among four numbers of VMs of others with 1 KB of extraConfig each: CPU of a repair, beyond what the \
+               operator takes at rest, and memory. An exponent of 0 means that the inventory doesn't matter.",
+        run: growth::of_strangers,
+        from: Scope::Bench,
+    },
+    Case {
+        name: "fleet",
+        what: "5 vCenters with 10 VmGroups of 3 VMs each, until four of them have theirs, while the fifth takes a second for each answer \
+               and while it doesn't, in turns.",
+        run: fleet::one_slow_vcenter_of_five,
+        from: Scope::Bench,
+    },
+    Case {
+        name: "outage",
+        what: "vCenter was away for 20 s: from its return until it has powered on the last of 10 VMs that wait.",
+        run: start::after_an_outage,
+        from: Scope::Bench,
+    },
+    Case {
+        name: "replicas",
+        what: "One of two replicas is told to stop, until the other holds all Leases.",
+        run: replicas::hand_over,
+        from: Scope::Bench,
+    },
+    Case {
+        name: "size",
+        what: "The program that is measured here. `make image` checks that of the image, which is static, and the image.",
+        run: rough::size,
+        from: Scope::Bench,
+    },
+];
+
+fn main() -> ExitCode {
+    // Cargo gives `--bench`; words without dashes are names.
+    let words: Vec<_> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let (flags, names): (Vec<_>, Vec<_>) = words.iter().partition(|word| word.starts_with('-'));
+    let scope = match flags.as_slice() {
+        [] => Scope::Bench,
+        [flag] if *flag == "--smoke" => Scope::Smoke,
+        [flag] if *flag == "--full" => Scope::Full,
+        _ => return refuse("give --smoke, --full or neither"),
+    };
+    let all: Vec<_> = CASES.iter().map(|case| case.name).collect();
+    if let Some(unknown) = names.iter().find(|name| !all.contains(&name.as_str())) {
+        return refuse(&format!("there is no benchmark {unknown}, but {}", all.join(", ")));
+    }
+    let is_asked_for = |case: &&Case| match names.as_slice() {
+        [] => case.from <= scope && (case.from != Scope::Smoke || scope == Scope::Smoke),
+        names => names.iter().any(|name| *name == case.name),
+    };
+    let mut run = Run::new(scope, !names.is_empty());
+    for case in CASES.iter().filter(is_asked_for) {
+        run.case(case.name, case.what, case.run);
+    }
+    if run.is_broken() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn refuse(why: &str) -> ExitCode {
+    eprintln!("{why}");
+    ExitCode::from(2)
+}

@@ -1,0 +1,112 @@
+//! What others take for the same VMs, on a vCenter of the same sandbox that Drover does not look after.
+
+use std::{fs, thread, time::Duration};
+
+use drover_e2e::{Sandbox, VCenter, vm_group};
+use serde_json::json;
+use tokio::task::JoinSet;
+use vim25::{
+    Client, Credentials, Inventory, Settings, Trust,
+    methods::CloneVMTask,
+    types::{VirtualMachineCloneSpec, VirtualMachineRelocateSpec},
+};
+
+use crate::site::{last_power_on, now, off_times, powered_on, until};
+
+const FOLDER: &str = "/DC0/vm/vm-operator";
+const TEMPLATE: &str = "/DC0/vm/vm-operator/vm-operator-template";
+
+/// Clones VMs as a script would, with a govc for each.
+pub(crate) fn govc(vcenter: &VCenter, vms: usize, patience: Duration) -> f64 {
+    measured(vcenter, vms, patience, |run| {
+        // Leaves a session for all of them: they would trip over each other's files.
+        vcenter.govc(&["about"]).unwrap_or_else(|failure| panic!("{failure}"));
+        let scripts = (0..vms).map(|n| {
+            let (vcenter, name) = (vcenter.clone(), format!("govc-{run}-{n}"));
+            thread::spawn(move || vcenter.govc(&["vm.clone", "-vm", TEMPLATE, "-folder", FOLDER, "-on=true", &name]))
+        });
+        for script in scripts.collect::<Vec<_>>() {
+            script.join().expect("it does not panic").unwrap_or_else(|failure| panic!("{failure}"));
+        }
+    })
+}
+
+/// Clones VMs with one call for each on one connection, after what has to be asked first: no client can be faster.
+pub(crate) fn bare_calls(vcenter: &VCenter, vms: usize, patience: Duration) -> f64 {
+    measured(vcenter, vms, patience, |run| clone_all(vcenter, vms, run))
+}
+
+/// From before the first byte is sent until vCenter has powered on the last VM.
+fn measured(vcenter: &VCenter, vms: usize, patience: Duration, make: impl FnOnce(usize)) -> f64 {
+    let on = powered_on(vcenter);
+    vcenter.forget_power_changes();
+    let began = now();
+    make(on);
+    if until(patience, || powered_on(vcenter) == on + vms) { last_power_on(vcenter) - began } else { f64::INFINITY }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn clone_all(vcenter: &VCenter, vms: usize, run: usize) {
+    let client = client(vcenter);
+    let request = request(&client).await;
+    let mut calls = JoinSet::new();
+    for n in 0..vms {
+        let client = client.clone();
+        let request = CloneVMTask { name: format!("bare-{run}-{n}"), ..request.clone() };
+        calls.spawn(async move { client.call(&request).await });
+    }
+    for submitted in calls.join_all().await {
+        submitted.expect("vCenter takes the clone");
+    }
+}
+
+/// How long a VM is off that a script powers off and on again, by vCenter's clock.
+pub(crate) fn off_and_on(vcenter: &VCenter, machine: &str) -> f64 {
+    vcenter.forget_power_changes();
+    for how in ["-off", "-on"] {
+        vcenter.govc(&["vm.power", how, "-force", machine]).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+    off_times(&vcenter.power_changes())[0]
+}
+
+/// What Kubernetes takes to delete a namespace with so many groups and a VMInfo for each of their VMs, which nobody looks after.
+pub(crate) fn bare_namespace(sandbox: &Sandbox, groups: usize, vms: usize) -> f64 {
+    sandbox.install_kinds();
+    let namespace = sandbox.namespace("bare");
+    let items: Vec<_> = (0..groups)
+        .flat_map(|n| {
+            let infos = (0..vms).map(move |m| {
+                json!({
+                    "apiVersion": "topology.corinternal.com/v1", "kind": "VMInfo",
+                    "metadata": {"name": format!("web-{n}-{m}")}, "spec": {"nodename": format!("web-{n}-{m}")},
+                })
+            });
+            infos.chain([vm_group(&format!("web-{n}"), &json!({"replicas": vms}))])
+        })
+        .collect();
+    let manifest = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    namespace.apply(&manifest.to_string()).unwrap_or_else(|failure| panic!("{failure}"));
+    let began = now();
+    let delete = ["delete", "namespace", &namespace.name, "--timeout=10m"];
+    sandbox.kubectl().run(&delete).map_or(f64::INFINITY, |_| now() - began)
+}
+
+fn client(vcenter: &VCenter) -> Client {
+    let trust = Trust::Authorities(fs::read(&vcenter.ca_file).expect("the sandbox has an authority"));
+    let credentials = Credentials::password(&vcenter.user, &vcenter.password);
+    let endpoint = vcenter.host.parse().expect("the sandbox gives an address");
+    Client::new(endpoint, credentials, Settings { trust, ..Settings::default() }).expect("the settings are good")
+}
+
+async fn request(client: &Client) -> CloneVMTask {
+    let inventory = Inventory::new(client.clone());
+    let datacenter = inventory.default_datacenter().await.expect("there is one datacenter");
+    let pool = inventory.default_resource_pool(&datacenter).await.expect("there is one pool");
+    let location = VirtualMachineRelocateSpec { pool: Some(pool), ..Default::default() };
+    CloneVMTask {
+        this: inventory.find(None, TEMPLATE).await.expect("there is a template"),
+        folder: inventory.find(None, FOLDER).await.expect("there is a folder"),
+        name: String::new(),
+        spec: VirtualMachineCloneSpec { location, power_on: true, ..Default::default() },
+    }
+}
