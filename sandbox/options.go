@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"drover.dev/sandbox/node"
@@ -28,6 +29,7 @@ type options struct {
 	kubernetes bool
 	node       bool
 	images     []string
+	restart    []string
 }
 
 func parseOptions(args []string) (options, error) {
@@ -40,6 +42,13 @@ func parseOptions(args []string) (options, error) {
 	f.BoolVar(&o.node, "node", false, "add a real node that runs pods (Linux, as root)")
 	f.Func("image", "an image that the node can pull, as `NAME=FOLDER` or NAME=ARCHIVE (OCI); can be given again", func(image string) error {
 		o.images = append(o.images, image)
+		return nil
+	})
+	f.Func("restart", "start this `part` again when it ends: etcd, kube-apiserver or kube-controller-manager; can be given again", func(name string) error {
+		if !slices.Contains([]string{"etcd", "kube-apiserver", "kube-controller-manager"}, name) {
+			return fmt.Errorf("%q is no part that can be started again", name)
+		}
+		o.restart = append(o.restart, name)
 		return nil
 	})
 	o.inventory.Register(f)

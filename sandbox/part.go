@@ -63,7 +63,22 @@ func (p *part) startReporting() (io.Reader, error) {
 }
 
 func (p *part) start() error {
-	log, err := os.Create(p.log)
+	if err := os.RemoveAll(p.log); err != nil {
+		return err
+	}
+	return p.run()
+}
+
+// startAgain runs the program of a part that has ended, and adds to its log.
+func (p *part) startAgain() error {
+	before := p.cmd
+	p.cmd = &exec.Cmd{Path: before.Path, Args: before.Args, Dir: before.Dir, Env: before.Env, SysProcAttr: before.SysProcAttr}
+	p.ended = make(chan struct{})
+	return p.run()
+}
+
+func (p *part) run() error {
+	log, err := os.OpenFile(p.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,7 +38,7 @@ func supervise(args []string) error {
 	if err := os.WriteFile(filepath.Join(o.dir, "supervisor.pid"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return err
 	}
-	s := &supervisor{options: o, began: time.Now(), report: report, stop: stop}
+	s := &supervisor{options: o, began: time.Now(), report: report}
 	defer s.end()
 
 	// Until all is ready, 'sandbox up' is an owner too: interrupted, it leaves nothing behind.
@@ -71,7 +72,6 @@ type supervisor struct {
 	began  time.Time
 	report *os.File
 	parts  []*part
-	stop   func()
 }
 
 func (s *supervisor) start(ctx context.Context) error {
@@ -166,19 +166,35 @@ func (s *supervisor) ready(what string) {
 	fmt.Fprintf(s.report, "part %s after %.1f s\n", what, time.Since(s.began).Seconds())
 }
 
-// wait returns when the sandbox is told to stop, or a part has ended by itself.
+// wait returns when the sandbox is told to stop, or a part has ended by itself that isn't to be started again.
 func (s *supervisor) wait(ctx context.Context) error {
-	for _, p := range s.parts {
-		go func() {
-			<-p.ended
-			if ctx.Err() == nil {
-				log.Printf("%s ended by itself (%s); stopping the rest\n%s", p.name, p.cmd.ProcessState, tail(p.log, 15))
-				s.stop()
-			}
-		}()
+	ended := make(chan *part)
+	watch := func(p *part) {
+		<-p.ended
+		select {
+		case ended <- p:
+		case <-ctx.Done():
+		}
 	}
-	<-ctx.Done()
-	return nil
+	for _, p := range s.parts {
+		go watch(p)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case p := <-ended:
+			if !slices.Contains(s.restart, p.name) {
+				log.Printf("%s ended by itself (%s); stopping the rest\n%s", p.name, p.cmd.ProcessState, tail(p.log, 15))
+				return nil
+			}
+			log.Printf("%s ended (%s), and is started again", p.name, p.cmd.ProcessState)
+			if err := p.startAgain(); err != nil {
+				return err
+			}
+			go watch(p)
+		}
+	}
 }
 
 // end stops the parts at once: nothing in a sandbox is worth a slow goodbye.

@@ -10,6 +10,7 @@
 mod account;
 mod api;
 mod before;
+mod chance;
 mod collector;
 mod discretion;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub mod webhook;
 
 pub use account::{Account, relative_config};
 pub use before::Before;
+pub use chance::Chance;
 pub use collector::{Collector, Span};
 pub use eventually::eventually;
 pub use gate::{Fate, Gate, GateRule, Requests};

@@ -174,6 +174,11 @@ impl Operator {
         }
     }
 
+    /// Whether it has ended, by itself or because it was told to.
+    pub fn has_ended(&mut self) -> bool {
+        self.keeper.try_wait().expect("a process can be asked whether it runs").is_some()
+    }
+
     /// How many bytes of memory it holds.
     #[must_use]
     pub fn memory(&self) -> u64 {
