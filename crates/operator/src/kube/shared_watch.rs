@@ -25,7 +25,7 @@ use tracing::warn;
 
 use super::{
     events::Recorder,
-    guard::{Guarded, Unreadable},
+    guard::{self, Guarded, Unreadable},
     merged::{Named, Said, merged},
 };
 use crate::{loops::Pulse, telemetry::log::named};
@@ -215,7 +215,7 @@ where
     };
     if told.insert(uid, unreadable.why.clone()).as_ref() != Some(&unreadable.why) {
         warn!(kind = %K::kind(&()), object = %named(object), error = %unreadable, "Object not readable");
-        unreadable.tell::<K>(recorder);
+        guard::tell::<K>(unreadable, recorder);
     }
 }
 
