@@ -7,6 +7,7 @@
 mod allow;
 pub mod bounds;
 mod descriptions;
+mod guard;
 pub mod hostinfo;
 pub mod myownshell;
 mod pending;
@@ -19,6 +20,7 @@ pub mod vminfo;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
+pub use guard::{Guarded, Unreadable};
 pub use hostinfo::{HostInfo, HostInfoSpec, HostInfoStatus};
 pub use myownshell::{MyOwnShell, MyOwnShellSpec, MyOwnShellStatus};
 pub use tolerant::{Tolerant, Unknown};

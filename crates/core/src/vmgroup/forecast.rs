@@ -17,7 +17,9 @@ const LONGEST: usize = 100_000;
 /// Each is taken to succeed at once, so what comes at the same time in the world comes one step after the other here.
 #[must_use]
 pub fn forecast(desired: &Desired, observed: &Observed, now: Timestamp) -> Vec<Action> {
-    let mut world = Foreseen { desired, observed: observed.clone(), now };
+    // What is on its way that nobody knows of ends some time, and would be looked for each second until then.
+    let observed = Observed { unknown_clones: false, left_folders_are_busy: false, ..observed.clone() };
+    let mut world = Foreseen { desired, observed, now };
     let mut actions = Vec::new();
     for _ in 0..LONGEST {
         let plan = plan(desired, &world.observed, world.now);
@@ -135,7 +137,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::vmgroup::desired::tests::desired;
+    use crate::vmgroup::{FolderId, desired::tests::desired};
 
     /// What comes after a group has become what the first spec says, and is then edited.
     fn after(first: &Value, then: &Value) -> Vec<Action> {
@@ -153,6 +155,20 @@ mod tests {
     #[test]
     fn what_is_as_declared_needs_nothing() {
         assert_eq!(after(&json!({}), &json!({})), []);
+    }
+
+    #[test]
+    fn clones_that_nobody_knows_of_are_not_waited_for() {
+        let left = FolderId("group-left".to_owned());
+        let observed = Observed {
+            folder: Folder::Empty,
+            unknown_clones: true,
+            left_folders: vec![left.clone()],
+            left_folders_are_busy: true,
+            ..Observed::default()
+        };
+        let actions = forecast(&desired(&json!({"replicas": 0})), &observed, Timestamp::UNIX_EPOCH);
+        assert_eq!(actions, [Action::DestroyLeftFolder(left)]);
     }
 
     #[test]

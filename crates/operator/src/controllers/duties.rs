@@ -105,7 +105,7 @@ impl Duties {
         }
         // Those that can't be read are told of to everybody, and let go by the one that holds the general lease.
         for group in &unreadable {
-            group.tell::<VmGroup>(&self.context.events);
+            guard::tell::<VmGroup>(group, &self.context.events);
             vmgroup::cant_be_read(&self.context, group);
         }
     }

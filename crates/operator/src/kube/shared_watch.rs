@@ -28,8 +28,13 @@ use tracing::warn;
 
 use super::{
     events::Recorder,
+<<<<<<< HEAD
     guard::{Guarded, Unreadable},
     merged::{Named, WatchItem, merged},
+=======
+    guard::{self, Guarded, Unreadable},
+    merged::{Named, Said, merged},
+>>>>>>> b36f8deddce64fc1112a66be930129b16192de6d
 };
 use crate::{loops::Pulse, telemetry::log::named};
 
@@ -236,7 +241,7 @@ where
     };
     if told.insert(uid, unreadable.why.clone()).as_ref() != Some(&unreadable.why) {
         warn!(kind = %K::kind(&()), object = %named(object), error = %unreadable, "Object not readable");
-        unreadable.tell::<K>(recorder);
+        guard::tell::<K>(unreadable, recorder);
     }
 }
 

@@ -1,9 +1,10 @@
 //! What says that a machine is Drover's: keys in its extraConfig, written when it is cloned. vCenter copies them into every clone and
 //! backup of the machine, so they count only on the one whose instance UUID they name.
 
-use drover_core::{
-    names::Slot,
-    vmgroup::{Revision, identity::Made, inventory::Marker, record::Incarnation},
+use drover_core::vmgroup::{
+    identity::Made,
+    inventory::Marker,
+    marker::{CLUSTER, DISKS, GROUP, INCARNATION, INSTANCE, OWNER, REVISION, SLOT, Values},
 };
 use vim25::{
     Any, Property, Result, keyed,
@@ -12,19 +13,8 @@ use vim25::{
     types::{ObjectUpdate, OptionValue},
 };
 
-const GROUP: &str = "drover.group";
-const OWNER: &str = "drover.owner";
-const SLOT: &str = "drover.slot";
-const REVISION: &str = "drover.revision";
-const CLUSTER: &str = "drover.cluster";
-const INSTANCE: &str = "drover.instance";
-const INCARNATION: &str = "drover.incarnation";
-const DISKS: &str = "drover.disks";
-
-/// All keys of a marker.
-const KEYS: [&str; 8] = [GROUP, OWNER, SLOT, REVISION, CLUSTER, INSTANCE, INCARNATION, DISKS];
-
-/// The same as properties of a machine: what else is in its extraConfig may be much, and is nobody's business.
+/// The keys of a marker as properties of a machine, in the order of their values. What else is in its extraConfig may be much, and is
+/// nobody's business.
 pub(crate) const PROPERTIES: [Property<VirtualMachineRef, OptionValue>; 8] = [
     keyed!(CONFIG_EXTRA_CONFIG, GROUP),
     keyed!(CONFIG_EXTRA_CONFIG, OWNER),
@@ -38,7 +28,7 @@ pub(crate) const PROPERTIES: [Property<VirtualMachineRef, OptionValue>; 8] = [
 
 /// The keys of a marker as vCenter has told them, one by one. Most machines have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Keys(Option<Box<[Option<String>; KEYS.len()]>>);
+pub(crate) struct Keys(Option<Box<Values>>);
 
 impl Keys {
     /// Takes up what vCenter told. What is no longer there is taken for gone only where vCenter would show it.
@@ -59,51 +49,30 @@ impl Keys {
 
     /// The marker that they make up. One that is not whole is none: the machine is left alone.
     pub(crate) fn marker(&self) -> Option<Marker> {
-        let [group, owner, slot, revision, cluster, instance, incarnation, disks] = &**self.0.as_ref()?;
-        let (namespace, name) = owner.as_ref()?.split_once('/')?;
-        Some(Marker {
-            group: group.clone()?,
-            owner: (namespace.to_owned(), name.to_owned()),
-            slot: Slot(slot.as_ref()?.parse().ok()?),
-            revision: Revision(u64::from_str_radix(revision.as_ref()?, 16).ok()?),
-            cluster: cluster.clone()?,
-            made: made(instance.clone(), incarnation.as_deref()),
-            storage_mib: disks.as_ref().and_then(|disks| disks.parse().ok()),
-        })
+        Marker::read(self.0.as_ref()?)
     }
 }
 
 /// The keys to clone a machine with.
 pub(crate) fn write(marker: &Marker) -> Vec<OptionValue> {
-    let (namespace, name) = &marker.owner;
-    let pairs = [
-        (GROUP, marker.group.clone()),
-        (OWNER, format!("{namespace}/{name}")),
-        (SLOT, marker.slot.to_string()),
-        (REVISION, format!("{:016x}", marker.revision.0)),
-        (CLUSTER, marker.cluster.clone()),
-    ];
-    let mut keys: Vec<_> = pairs.map(|(key, value)| pair(key, value)).into();
-    keys.extend(marker.made.iter().flat_map(named));
-    keys.extend(marker.storage_mib.map(|disks| pair(DISKS, disks.to_string())));
-    keys
+    marker.write().into_iter().map(pair).collect()
 }
 
 /// The keys that name the machine a marker was written for.
 pub(crate) fn named(made: &Made) -> [OptionValue; 2] {
-    [pair(INSTANCE, made.instance.clone()), pair(INCARNATION, made.incarnation.to_string())]
+    made.write().map(pair)
 }
 
-fn made(instance: Option<String>, incarnation: Option<&str>) -> Option<Made> {
-    Some(Made { instance: instance?.to_ascii_lowercase(), incarnation: Incarnation(incarnation?.parse().ok()?) })
-}
-
-fn pair(key: &str, value: String) -> OptionValue {
+fn pair((key, value): (&str, String)) -> OptionValue {
     OptionValue { key: key.to_owned(), value: Some(Any::String(value)) }
 }
 
 #[cfg(test)]
 mod tests {
+    use drover_core::{
+        names::Slot,
+        vmgroup::{Revision, marker::KEYS, record::Incarnation},
+    };
     use vim25::types::PropertyChange;
 
     use super::*;
@@ -139,21 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_and_a_part_of_it_is_no_marker() {
+    fn what_is_written_is_read_back_key_by_key() {
         let written = write(&marker());
         assert_eq!(written.iter().map(|key| key.key.as_str()).collect::<Vec<_>>(), KEYS);
         assert_eq!(keys().marker(), Some(marker()));
-        for missing in 0..KEYS.len() {
-            let mut part = keys();
-            part.change(&mut told(&[(missing, None)]), true).unwrap();
-            // What names the machine, and how large it is, is not in the markers of earlier versions.
-            let expected = match missing {
-                0..5 => None,
-                5 | 6 => Some(Marker { made: None, ..marker() }),
-                _ => Some(Marker { storage_mib: None, ..marker() }),
-            };
-            assert_eq!(part.marker(), expected);
-        }
+        let mut part = keys();
+        part.change(&mut told(&[(0, None)]), true).unwrap();
+        assert_eq!(part.marker(), None);
         assert_eq!(Keys::default().marker(), None);
     }
 

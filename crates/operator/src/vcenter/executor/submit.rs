@@ -7,7 +7,7 @@ use drover_core::{
     Action, Subject,
     names::{self, Slot},
     tenancy::rules::Rules,
-    vmgroup::{Desired, Hardware, MachineId, Power, identity::Made, inventory::Marker, record::Incarnation},
+    vmgroup::{Desired, Hardware, MachineId, Power, guest, identity::Made, inventory::Marker, record::Incarnation},
 };
 use vim25::{
     Any, Error, ManagedObject, Method, Result,
@@ -255,12 +255,7 @@ impl OperationContext {
             made: Some(made),
             storage_mib: Some(storage_mib),
         };
-        let fill = |text: &str| {
-            text.replace("{{name}}", name)
-                .replace("{{slot}}", &slot.to_string())
-                .replace("{{group}}", &desired.name)
-                .replace("{{namespace}}", &desired.namespace)
-        };
+        let fill = |text: &str| guest::fill(text, name, slot, desired);
         let mut keys = keys_of_user(&self.extra_config);
         keys.extend(keys_of_guest(&self.cloud_init, fill));
         keys.extend(marker::write(&marker));
