@@ -28,13 +28,8 @@ use tracing::warn;
 
 use super::{
     events::Recorder,
-<<<<<<< HEAD
-    guard::{Guarded, Unreadable},
-    merged::{Named, WatchItem, merged},
-=======
     guard::{self, Guarded, Unreadable},
-    merged::{Named, Said, merged},
->>>>>>> b36f8deddce64fc1112a66be930129b16192de6d
+    merged::{Named, WatchItem, merged},
 };
 use crate::{loops::Pulse, telemetry::log::named};
 
