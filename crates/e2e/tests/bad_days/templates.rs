@@ -25,7 +25,7 @@ fn a_template_that_cant_be_read_is_said_held_against_nobody_else_and_read_when_i
     let group = Group::create(sandbox, "reads-nothing", &json!({"replicas": 2, "template": "unread"}));
     group.says("ERROR", "System.Read");
     vcenter.govc(&["vm.power", "-off", "-force", &machine]).unwrap();
-    other.settles_with(1, "runtime.powerState", "poweredOn");
+    other.recovers_to(1, "runtime.powerState", "poweredOn");
     other.patch(&json!({"replicas": 2})).unwrap();
     other.runs_with(2);
     let before = refused.hits();

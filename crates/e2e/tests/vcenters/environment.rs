@@ -126,7 +126,7 @@ fn the_environments_vcenter_stays_closed_while_its_rules_are_replaced() {
     late.is_not_ready("NoVCenter", "there is no VCenter \"default\" that serves this namespace");
     // Whom they serve goes on.
     served.loses(&before[0]);
-    served.runs_with(1);
+    served.recovers_to(1, "runtime.powerState", "poweredOn");
     assert_eq!(clones(), first + 1);
     assert!(deleted.elapsed() < Duration::from_secs(50), "too slow to tell anything: {:?}", deleted.elapsed());
 

@@ -75,8 +75,18 @@ pub(crate) struct Infos {
     in_the_way: Mutex<HashMap<ObjectKey, GroupKey>>,
     /// The UIDs in the markers of those groups' VMs that have taken over others', by the groups' own.
     marker_uids: Mutex<HashMap<String, String>>,
+    /// What VMInfos mark members to go first, by their UIDs.
+    marks: Mutex<HashMap<String, Mark>>,
     /// Something is shown whose figures have not been read.
     figures_wanted: Notify,
+}
+
+/// A member that the user has marked to go first.
+struct Mark {
+    namespace: String,
+    /// The UID of its group.
+    group: String,
+    member: String,
 }
 
 /// Where the watches write what they tell.
@@ -113,6 +123,7 @@ impl Infos {
                 turns: Mutex::default(),
                 in_the_way: Mutex::default(),
                 marker_uids: Mutex::default(),
+                marks: Mutex::default(),
                 figures_wanted: Notify::new(),
             },
             Writers { hosts: host_writer, machines: machine_writer },
@@ -177,6 +188,7 @@ impl Infos {
     /// Forgets what was remembered of an object that is gone.
     fn forget(&self, uid: &str) {
         self.overwritten().remove(uid);
+        self.marks().remove(uid);
         for turns in self.turns().values_mut() {
             turns.leave(uid);
         }
@@ -221,9 +233,27 @@ impl Infos {
         self.marker_uids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The names of a group's members that the user has marked to go first.
+    /// The names of a group's members that the user has marked to go first. Every plan asks, so not all VMInfos are looked at.
     pub(crate) fn marked(&self, namespace: &str, group: &str) -> BTreeSet<String> {
-        self.of_group(namespace, group).filter(|info| is_marked(info)).map(|info| info.spec.nodename.clone()).collect()
+        let marks = self.marks();
+        let of_group = marks.values().filter(|mark| mark.namespace == namespace && mark.group == group);
+        of_group.map(|mark| mark.member.clone()).collect()
+    }
+
+    /// Takes up whether a VMInfo marks its member.
+    fn note_mark(&self, info: &VMInfo) {
+        let group = group_of(info).filter(|_| is_marked(info)).map(|owner| owner.uid.clone());
+        let (uid, namespace) = (info.uid().unwrap_or_default(), info.namespace().unwrap_or_default());
+        match group {
+            Some(group) => {
+                drop(self.marks().insert(uid, Mark { namespace, group, member: info.spec.nodename.clone() }));
+            }
+            None => drop(self.marks().remove(&uid)),
+        }
+    }
+
+    fn marks(&self) -> MutexGuard<'_, HashMap<String, Mark>> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The VMInfos of a group's members. Those of other namespaces only say that they are.
@@ -333,6 +363,9 @@ fn start_machines(
         let context = Arc::clone(context);
         move |event, store| {
             departures.of(event, store).iter().for_each(|uid| context.infos.forget(uid));
+            if let watcher::Event::Apply(Guarded(Ok(info))) | watcher::Event::InitApply(Guarded(Ok(info))) = event {
+                context.infos.note_mark(info);
+            }
             if let Some(group) = concerns_group(event, store, &context.infos.in_the_way()) {
                 // The receiver lives as long as the operator.
                 let _ = news.send(Trigger::Group(group));
@@ -521,6 +554,15 @@ mod tests {
         assert_eq!(concerns_group(&watcher::Event::Delete(Guarded(Ok(info(None)))), &known, &nothing), None);
 
         let (infos, _writers) = Infos::new();
+        let mut marked = info(Some("web"));
+        marked.annotations_mut().insert(SCALE_IN_FIRST.to_owned(), "true".to_owned());
+        marked.metadata.uid = Some("info".to_owned());
+        infos.note_mark(&marked);
+        assert_eq!(infos.marked("ns", "uid"), BTreeSet::from(["web-1".to_owned()]));
+        assert_eq!((infos.marked("ns", "other"), infos.marked("other", "uid")), Default::default());
+        marked.annotations_mut().clear();
+        infos.note_mark(&marked);
+        assert_eq!(infos.marked("ns", "uid"), BTreeSet::new());
         let (group, names) = (web.clone().unwrap(), BTreeSet::from(["web-1".to_owned()]));
         assert!(infos.note_in_the_way(&group, &names));
         assert!(!infos.note_in_the_way(&group, &names), "it is told once");
