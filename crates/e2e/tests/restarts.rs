@@ -43,7 +43,7 @@ fn after_a_restart_the_youngest_machine_still_goes_first() {
     // The one that would stay, were all of one age: then the last slots go first.
     let youngest = first_slot(&group);
     group.loses(&format!("{}/{youngest}", group.folder()));
-    let mut healed = group.runs_with(3);
+    let mut healed = group.recovers_to(3, "runtime.powerState", "poweredOn");
     machines.sort();
     healed.sort();
     assert_eq!(healed, machines, "it is made anew, under its name");
