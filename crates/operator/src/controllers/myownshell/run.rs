@@ -36,7 +36,7 @@ use super::{
 use crate::{
     controllers::{
         binding::Namespaces,
-        reconcile::{Attempts, Error},
+        reconcile::{Attempts, Error, mandated},
     },
     kube::{
         events::Recorder,
@@ -190,12 +190,13 @@ async fn release(deployment: Arc<Meta<Deployment>>, context: Arc<Context>) -> Re
     if !is_held_for_nothing(&deployment.metadata) {
         return Ok(Requeue::await_change());
     }
-    let Some(mandate) = context.claim.mandate() else { return Ok(Requeue::await_change()) };
     let deployments = of_its_kind(&context.kube, &*deployment);
-    let dropped = mandate.during(finalizer::take_off(&deployments, &deployment.metadata, FINALIZER)).await;
-    // What has changed is what the watch brings.
-    let is_done = dropped.unwrap_or(Ok(true))?;
-    Ok(if is_done { Requeue::await_change() } else { Requeue::requeue(RESYNC) })
+    let let_go = async {
+        // What has changed is what the watch brings.
+        let is_done = finalizer::take_off(&deployments, &deployment.metadata, FINALIZER).await?;
+        Ok(if is_done { Requeue::await_change() } else { Requeue::requeue(RESYNC) })
+    };
+    mandated(context.claim.mandate(), |_| let_go).await
 }
 
 fn named(object: &impl ResourceExt, shell: &str) -> Option<ObjectRef<MyOwnShell>> {
