@@ -10,6 +10,7 @@
 mod account;
 mod api;
 mod before;
+pub mod borders;
 mod chance;
 mod collector;
 mod discretion;
@@ -37,6 +38,7 @@ mod terminal;
 mod untouched;
 mod vcenter;
 pub mod webhook;
+mod world;
 
 pub use account::{Account, relative_config};
 pub use before::Before;
@@ -60,3 +62,4 @@ pub use tenant::Tenant;
 pub use terminal::Terminal;
 pub use untouched::Untouched;
 pub use vcenter::{MachineCounts, Rule, VCenter};
+pub use world::{Vm, World};
