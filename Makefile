@@ -32,7 +32,7 @@ CLUSTER = IMG='$(IMG)' NAMESPACE='$(NAMESPACE)' KUBECTL='$(KUBECTL)' KUSTOMIZE='
 
 # The sandbox is three binaries, of which one stands for all: it goes if another can't be made.
 .DELETE_ON_ERROR:
-.PHONY: help build manager run demo test histories simulate mutants test-install soak bench bench-full bench-smoke bench-core fuzz lint generate manifests build-installer \
+.PHONY: help build manager run demo test histories simulate mutants test-install soak soak-kills sequences bench bench-full bench-smoke bench-core fuzz lint generate manifests build-installer \
 	docker-build docker-push image install uninstall deploy undeploy chart bundle sbom test-packages
 
 help: ## list what can be made
@@ -122,8 +122,16 @@ test-install: $(SANDBOX) $(CURDIR)/bin/kustomize bin/helm ## install, use and re
 test-packages: $(CURDIR)/bin/kustomize bin/helm bin/operator-verify ## check the Helm chart and the OLM bundle, against kustomize's objects
 	@hack/test-packages.sh
 
+soak: $(SANDBOX) ## have a storm of edits, drift, faults and crashes on a sandbox for an hour, or T=10m, from a SEED, and compare the world with what is declared
+	@cargo build --quiet --locked --package drover
+	@cargo test --quiet --locked --package drover-e2e --test soak
+
+sequences: $(SANDBOX) ## declare N sequences of edits from the schemas, valid and not, from a SEED (SEQUENCE=... for one), and see each reached or refused in words
+	@cargo build --quiet --locked --package drover
+	@N=$(if $(filter file,$(origin N)),500,$(N)) cargo test --quiet --locked --package drover-e2e --test sequences -- --nocapture
+
 # What `make test` does of it is a part that stands for the rest.
-soak: $(SANDBOX) ## kill the operator at every distance between two kills, and write every border of every schema, for some minutes
+soak-kills: $(SANDBOX) ## kill the operator at every distance between two kills, and write every border of every schema, for some minutes
 	@cargo build --quiet --locked --package drover
 	@SOAK=1 cargo test --locked --package drover-e2e --test neighbours -- --test-threads=1
 	@SOAK=1 cargo test --locked --package drover-e2e --test bad_days -- killed

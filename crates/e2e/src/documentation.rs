@@ -17,6 +17,10 @@ const NOT_TYPED: &[(&str, &[&str])] = &[
         &["cargo bench --package drover-e2e --bench promises -- drift"],
     ),
     (
+        "they take minutes; hack/test.sh runs a part of the sequences",
+        &["make soak", "make soak T=10m SEED=7", "make sequences N=500 SEED=7", "make sequences SEED=7 SEQUENCE=17"],
+    ),
+    (
         "kind needs docker; the sandbox's node stands for its cluster, and its registry for loading an image",
         &["kind create cluster", "kind load docker-image controller:latest", "kind delete cluster"],
     ),

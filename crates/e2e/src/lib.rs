@@ -10,6 +10,7 @@
 mod account;
 mod api;
 mod before;
+pub mod borders;
 mod chance;
 mod collector;
 mod discretion;
@@ -38,6 +39,7 @@ mod terminal;
 mod untouched;
 mod vcenter;
 pub mod webhook;
+mod world;
 
 pub use account::{Account, relative_config};
 pub use before::Before;
@@ -61,3 +63,4 @@ pub use tenant::Tenant;
 pub use terminal::Terminal;
 pub use untouched::Untouched;
 pub use vcenter::{MachineCounts, PowerChange, Rule, VCenter};
+pub use world::{Vm, World};

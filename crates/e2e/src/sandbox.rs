@@ -136,6 +136,14 @@ impl Sandbox {
         }
     }
 
+    /// The definitions of Drover's kinds, as the API server has them.
+    #[must_use]
+    pub fn definitions(&self) -> Vec<Value> {
+        let all = self.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions");
+        let all = all.unwrap_or_else(|failure| panic!("{failure}"));
+        all["items"].as_array().expect("a list has items").clone()
+    }
+
     /// Makes a namespace for one test.
     #[must_use]
     pub fn namespace(&self, name: &str) -> Namespace {

@@ -93,6 +93,23 @@ fn of_two_sandboxes_side_by_side_one_ends_with_its_owner_and_one_with_its_superv
 }
 
 #[test]
+fn a_part_that_is_to_be_started_again_comes_back_with_all_that_it_had_and_the_end_of_another_ends_all() {
+    let sandbox = Sandbox::start("again", &["--restart=kube-apiserver"]).unwrap();
+    let _namespace = sandbox.namespace("stays");
+    let server = || process::of_program(sandbox.dir(), "kube-apiserver").first().copied();
+    let before = server().unwrap();
+    process::signal(before, "KILL");
+    let is_back = |_| {
+        thread::sleep(Duration::from_millis(200));
+        sandbox.kubectl().run(&["get", "namespace", "stays"]).is_ok()
+    };
+    assert!((0..300).any(is_back), "the API server does not come back");
+    assert_ne!(server().unwrap(), before);
+    process::signal(process::of_program(sandbox.dir(), "etcd")[0], "KILL");
+    process::assert_all_end(sandbox.dir());
+}
+
+#[test]
 fn the_flags_shape_the_inventory() {
     let more = Sandbox::start("more", &["--kubernetes=false", "--second-datacenter", "--second-template"]).unwrap();
     assert_eq!(more.vcenter().govc(&["find", "/", "-type", "d"]).unwrap(), "/DC0\n/DC1\n");
@@ -117,7 +134,7 @@ fn bad_input_gets_one_clear_line_and_exit_code_2() {
     fs::create_dir_all(&foreign).unwrap();
     fs::write(foreign.join("thesis.txt"), "mine").unwrap();
     let fresh = Sandbox::folder("fresh");
-    let cases: [(&Path, &str, &str); 8] = [
+    let cases: [(&Path, &str, &str); 9] = [
         (&foreign, "--hosts=1", "holds files that are no sandbox's"),
         (&fresh, "--clone-delay=3x", r#"invalid value "3x" for flag -clone-delay"#),
         (&fresh, "--clone-delay=-3s", "a delay can't be negative"),
@@ -125,6 +142,7 @@ fn bad_input_gets_one_clear_line_and_exit_code_2() {
         (&fresh, "--vcenters=none", r#"invalid value "none" for flag -vcenters"#),
         (&fresh, "--owner=4194305", "no such process"),
         (&fresh, "--kubernetes=perhaps", r#"invalid boolean value "perhaps" for -kubernetes"#),
+        (&fresh, "--restart=vcsim", "is no part that can be started again"),
         (&fresh, "extra", "unexpected words: extra"),
     ];
     for (dir, flag, said) in cases {

@@ -6,8 +6,6 @@ use std::time::Duration;
 use drover_e2e::{Group, Namespace, Operator, SOON, Sandbox, eventually, vm_group};
 use serde_json::{Map, Value, json};
 
-use crate::definitions;
-
 /// What an older definition didn't have.
 const BOUNDS: [&str; 7] =
     ["minimum", "maximum", "minLength", "maxLength", "maxItems", "maxProperties", "x-kubernetes-validations"];
@@ -110,7 +108,7 @@ fn merge(namespace: &Namespace, object: &Value, change: &Value) -> Result<Value,
 fn what_was_admitted_before_stays_editable_and_its_bounds_hold_for_what_changes() {
     let sandbox = Sandbox::start("admitted", &["--clone-delay=0s"]).unwrap();
     sandbox.install_kinds();
-    let today = definitions(&sandbox);
+    let today = sandbox.definitions();
     install(&sandbox, &loosened(&today));
     let namespace = sandbox.namespace("admitted");
     let objects = out_of_bounds();

@@ -7,17 +7,16 @@ use std::{
     thread,
 };
 
-use drover_e2e::{Group, Namespace, Operator, SOON, Sandbox, eventually, vm_group};
-use serde_json::{Value, json};
-
-use crate::{
+use drover_e2e::{
+    Group, Namespace, Operator, SOON, Sandbox,
     borders::{self, Case},
-    definitions,
+    eventually, vm_group,
 };
+use serde_json::{Value, json};
 
 /// What the operator may hold of memory beside its code, in bytes. A release has less than 20 MB of code, and 60 MB are promised.
 const MEMORY: u64 = 40_000_000;
-/// All borders are tried in so many slices. `make test` tries one of them, `make soak` all.
+/// All borders are tried in so many slices. `make test` tries one of them, `make soak-kills` all.
 const SLICES: u64 = 10;
 /// So many write at once.
 const WRITERS: usize = 8;
@@ -164,7 +163,7 @@ pub(crate) fn odd_objects(sandbox: &Sandbox, seed: u64, slice: u64) -> Vec<Odd> 
         chance % SLICES == slice
     };
     let mut objects = Vec::new();
-    for definition in definitions(sandbox) {
+    for definition in sandbox.definitions() {
         let kind = definition["spec"]["names"]["kind"].as_str().unwrap().to_owned();
         let version = &definition["spec"]["versions"][0];
         let schema = &version["schema"]["openAPIV3Schema"]["properties"];

@@ -4,10 +4,7 @@
 use drover_e2e::{Group, Namespace, Operator, SOON, Sandbox, Shell, eventually, vm_group};
 use serde_json::{Value, json};
 
-use crate::{
-    admitted::{install, loosened},
-    definitions,
-};
+use crate::admitted::{install, loosened};
 
 /// What is stored, each in a namespace of its own name.
 struct Stored<'a> {
@@ -25,7 +22,7 @@ struct Stored<'a> {
 fn what_an_older_definition_let_in_hurts_no_neighbour_at_any_start() {
     let sandbox = Sandbox::start("stored", &["--vcenters=2", "--clone-delay=0s"]).unwrap();
     sandbox.install_kinds();
-    let today = definitions(&sandbox);
+    let today = sandbox.definitions();
     let neighbour = Group::create(&sandbox, "neighbour", &json!({"replicas": 1}));
     install(&sandbox, &loosened(&today));
     let stored = Stored::store(&sandbox);

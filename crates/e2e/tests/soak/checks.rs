@@ -5,27 +5,35 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_e2e::{Program, binary};
+use drover_e2e::{Program, Vm, World, binary};
 use serde_json::{Value, json};
 
-use crate::{
-    drift, edits,
-    model::Key,
-    storm::Storm,
-    world::{Vm, World},
-};
+use crate::{drift, edits, model::Key, storm::Storm};
 
 /// How long the world has to become as declared when all faults are lifted. A VM that nobody shows is given up after one minute.
 const CALM: Duration = Duration::from_mins(5);
 /// How long after the last fault a status may still be of before it.
 const NEWS: Duration = Duration::from_secs(15);
+/// How long an administrator may see nothing of a vCenter that is there.
+const BLIND: Duration = Duration::from_secs(40);
 /// For how long nothing may be done any more in the end.
 const REST: Duration = Duration::from_secs(8);
 
 /// Looks whether anything is wrong that must never be, whatever goes on.
 pub(crate) fn sample(storm: &mut Storm) -> Option<World> {
     storm.assert_all_run();
-    let world = storm.world()?;
+    if !storm.is_there() {
+        storm.seen = Instant::now();
+        return None;
+    }
+    let world = match World::look(&storm.vcenter) {
+        Ok(world) => world,
+        Err(error) => {
+            assert!(storm.seen.elapsed() < BLIND, "nobody can tell any more what is in vCenter: {error}");
+            return None;
+        }
+    };
+    storm.seen = Instant::now();
     if storm.is_in_sight() {
         let mut wrong = storm.model.touched(&world);
         wrong.extend(storm.model.surplus(&world));

@@ -1,10 +1,11 @@
 //! What people do to members in vCenter, past Drover, and VMs of theirs that look like members.
 
+use drover_e2e::{Vm, World};
+
 use crate::{
     edits::FOLDERS,
     model,
     storm::{Kind, Storm},
-    world::{Vm, World},
 };
 
 /// No more copies than this are made.

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use drover_e2e::{Vm, World};
 use serde_json::Value;
-
-use crate::world::{Vm, World};
 
 /// Namespace and name.
 pub(crate) type Key = (String, String);

@@ -6,13 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_e2e::{Chance, Gate, Namespace, Operator, Sandbox, VCenter, vm_group};
+use drover_e2e::{Chance, Gate, Namespace, Operator, Sandbox, VCenter, Vm, World, vm_group};
 use serde_json::{Value, json};
 
-use crate::{
-    model::{Declared, Key, Model},
-    world::{Vm, World},
-};
+use crate::model::{Declared, Key, Model};
 
 /// What a trouble needs to be ended.
 pub(crate) type End = Box<dyn FnOnce(&mut Storm)>;
@@ -49,6 +46,8 @@ pub(crate) struct Storm {
     pub(crate) hidden: Vec<String>,
     /// How often each action was done.
     pub(crate) counts: BTreeMap<&'static str, u64>,
+    /// When the world was last seen, or could not be.
+    pub(crate) seen: Instant,
     /// Hosts whose time of maintenance is over.
     pub(crate) open_hosts: Vec<String>,
     /// VMs whose time out of the inventory is over.

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drover_e2e::VCenter;
 use serde_json::{Deserializer, Value};
+
+use crate::VCenter;
 
 const PROPERTIES: [&str; 10] = [
     "name",
@@ -20,24 +21,35 @@ const PROPERTIES: [&str; 10] = [
 
 /// A VM as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Vm {
-    pub(crate) id: String,
-    pub(crate) name: String,
+pub struct Vm {
+    /// Its id, such as `vm-42`.
+    pub id: String,
+    /// Its name.
+    pub name: String,
     /// The path of the folder that it is in.
-    pub(crate) folder: String,
-    pub(crate) power: String,
-    pub(crate) connection: String,
+    pub folder: String,
+    /// Such as `poweredOn`.
+    pub power: String,
+    /// Such as `connected`.
+    pub connection: String,
     /// Empty while nobody is shown its config.
-    pub(crate) instance: String,
-    pub(crate) cpus: u64,
-    pub(crate) memory_mib: u64,
-    pub(crate) is_template: bool,
-    pub(crate) file: String,
-    pub(crate) keys: BTreeMap<String, String>,
+    pub instance: String,
+    /// How many CPUs it has.
+    pub cpus: u64,
+    /// How much memory it has.
+    pub memory_mib: u64,
+    /// Whether it is a template.
+    pub is_template: bool,
+    /// The file that has its config.
+    pub file: String,
+    /// Its extraConfig.
+    pub keys: BTreeMap<String, String>,
 }
 
 impl Vm {
-    pub(crate) fn path(&self) -> String {
+    /// Its inventory path.
+    #[must_use]
+    pub fn path(&self) -> String {
         format!("{}/{}", self.folder, self.name)
     }
 
@@ -46,34 +58,43 @@ impl Vm {
     }
 
     /// The UID of the group that made it. A copy has the marker of the VM that it was copied from, which names another instance.
-    pub(crate) fn marker(&self) -> Option<&str> {
+    #[must_use]
+    pub fn marker(&self) -> Option<&str> {
         let is_own = !self.instance.is_empty() && self.key("drover.instance") == self.instance;
         is_own.then(|| self.key("drover.group"))
     }
 
-    pub(crate) fn slot(&self) -> &str {
+    /// The place in its group that it was made for.
+    #[must_use]
+    pub fn slot(&self) -> &str {
         self.key("drover.slot")
     }
 
-    pub(crate) fn revision(&self) -> &str {
+    /// The revision of the spec that it was made from.
+    #[must_use]
+    pub fn revision(&self) -> &str {
         self.key("drover.revision")
     }
 
-    pub(crate) fn round(&self) -> &str {
+    /// What tests tell rounds of VMs apart by.
+    #[must_use]
+    pub fn round(&self) -> &str {
         self.key("guestinfo.round")
     }
 }
 
 /// All of it.
 #[derive(Debug, Default)]
-pub(crate) struct World {
-    pub(crate) vms: Vec<Vm>,
-    pub(crate) folders: BTreeSet<String>,
+pub struct World {
+    /// All VMs, templates too.
+    pub vms: Vec<Vm>,
+    /// The paths of all folders.
+    pub folders: BTreeSet<String>,
 }
 
 impl World {
     /// As it is now. While vCenter is away, nobody can tell.
-    pub(crate) fn look(vcenter: &VCenter) -> Result<Self, String> {
+    pub fn look(vcenter: &VCenter) -> Result<Self, String> {
         let objects = |kind: &str, properties: &[&str]| -> Result<Vec<Value>, String> {
             let words = ["object.collect", "-json", "-type", kind, "/"];
             let shown = vcenter.govc(&[&words[..], properties].concat()).map_err(|failure| failure.to_string())?;
@@ -92,11 +113,13 @@ impl World {
     }
 
     /// The VMs that the group of this UID made.
-    pub(crate) fn made_by<'a>(&'a self, uid: &'a str) -> impl Iterator<Item = &'a Vm> {
+    pub fn made_by<'a>(&'a self, uid: &'a str) -> impl Iterator<Item = &'a Vm> {
         self.vms.iter().filter(move |vm| vm.marker() == Some(uid))
     }
 
-    pub(crate) fn by_instance(&self, instance: &str) -> Option<&Vm> {
+    /// The VM that has this instance UUID.
+    #[must_use]
+    pub fn by_instance(&self, instance: &str) -> Option<&Vm> {
         self.vms.iter().find(|vm| vm.instance == instance)
     }
 }

@@ -8,13 +8,16 @@ const MOST_ITEMS: u64 = 1_100;
 
 /// A value of a schema with one field of it at a border, and which.
 #[derive(Clone, Debug)]
-pub(crate) struct Case {
-    pub(crate) field: String,
-    pub(crate) value: Value,
+pub struct Case {
+    /// Where it is, such as `.update.maxSurge`.
+    pub field: String,
+    /// The whole value.
+    pub value: Value,
 }
 
 /// All that the schema's fields lead to, each beside fields that are all right: those of `base`, and what else is required.
-pub(crate) fn cases(schema: &Value, base: &Value) -> Vec<Case> {
+#[must_use]
+pub fn cases(schema: &Value, base: &Value) -> Vec<Case> {
     odd(schema, base).into_iter().map(|(field, value)| Case { field, value }).collect()
 }
 
