@@ -33,6 +33,7 @@ cargo xtask codegen --check
 KUSTOMIZE=$PWD/bin/kustomize hack/cluster.sh manifests 2>/dev/null | diff -u - dist/install.yaml ||
   { echo "dist/install.yaml is not what config gives: run 'make build-installer'" >&2; exit 1; }
 cargo xtask docs --check
+cargo xtask benchmarks --check
 cargo xtask bundle --check bin/kustomize
 mkdir -p "$generated/chart" && cp -R charts/drover/. "$generated/chart" && hack/chart.sh "$generated/chart"
 diff -ru charts/drover "$generated/chart" || { echo "charts/drover is not what config gives: run 'make chart'" >&2; exit 1; }
