@@ -86,7 +86,12 @@ fn a_group_goes_where_its_spec_its_namespace_or_a_selector_says() {
     let to_second = r#"{"spec": {"vcenter": "second"}}"#;
     let move_it = || namespace.kubectl(&["patch", "vg", "by-environment", "--type=merge", "-p", to_second]);
     let refused = move_it().unwrap_err();
-    assert!(refused.stderr.contains("scale it to 0 before it is moved"), "{refused}");
+    assert!(
+        refused
+            .stderr
+            .contains("spec.vcenter: the VmGroup has VMs in another VCenter: scale it to 0 before it is moved"),
+        "{refused}"
+    );
     namespace.kubectl(&["scale", "vg/by-environment", "--replicas=0"]).unwrap();
     eventually(sandbox(), SOON, "no machines are left", || {
         let group = namespace.get("vg", "by-environment").map_err(|failure| failure.to_string())?;
