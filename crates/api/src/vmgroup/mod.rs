@@ -44,7 +44,7 @@ pub const CLOUD_INIT_MARK: &str = "vm.codeconnect.vmworld.com/cloud-init";
     derive = "PartialEq",
     validation = Rule::new(
         "!has(self.spec.vcenter) || (has(oldSelf.spec.vcenter) && oldSelf.spec.vcenter == self.spec.vcenter) || !has(oldSelf.status) || !has(oldSelf.status.vcenter) || oldSelf.status.vcenter == self.spec.vcenter || !has(oldSelf.status.currentReplicas) || oldSelf.status.currentReplicas == 0"
-    ).message("the VmGroup has VMs in another VCenter: scale it to 0 before it is moved"),
+    ).message("spec.vcenter: the VmGroup has VMs in another VCenter: scale it to 0 before it is moved"),
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.currentReplicas",
