@@ -1,6 +1,7 @@
 //! The world and what is declared, compared as an outsider sees both.
 
 use std::{
+    collections::BTreeSet,
     thread,
     time::{Duration, Instant},
 };
@@ -46,7 +47,7 @@ pub(crate) fn sample(storm: &mut Storm) -> Option<World> {
 pub(crate) fn calm(storm: &mut Storm) {
     let began = Instant::now();
     loop {
-        release_incidents(storm);
+        help(storm);
         edits::bury(storm);
         let found = differences(storm);
         if found.differences.is_empty() {
@@ -54,9 +55,6 @@ pub(crate) fn calm(storm: &mut Storm) {
         }
         if began.elapsed() > NEWS {
             assert!(found.lies.is_empty(), "the status lies:\n{}", found.lies.join("\n"));
-        }
-        if began.elapsed() > CALM / 2 {
-            bring_back_for_those_who_go(storm);
         }
         assert!(
             began.elapsed() < CALM,
@@ -164,29 +162,39 @@ fn infos(storm: &Storm, key: &Key, world: &World) -> Vec<String> {
     vec![format!("{}/{}: VMInfos are of {published:?}, and VMs are {certain:?}", key.0, key.1)]
 }
 
-/// A person says to go on where too many VMs went missing.
-fn release_incidents(storm: &mut Storm) {
-    let listed = storm.sandbox.get("/apis/vm.codeconnect.vmworld.com/v1alpha1/vmgroups");
-    let vcenters = storm.sandbox.get("/apis/vm.codeconnect.vmworld.com/v1alpha1/vcenters");
-    let objects =
-        [listed, vcenters].into_iter().flatten().flat_map(|list| list["items"].as_array().cloned().unwrap_or_default());
-    let incidents: Vec<_> =
-        objects.filter_map(|object| object["status"]["incident"].as_str().map(ToOwned::to_owned)).collect();
-    for incident in incidents {
-        let drover = Program::at(&binary()).with(storm.sandbox.environment());
-        if drover.run(&["release", &incident]).is_ok() {
-            *storm.counts.entry("people: incident released").or_default() += 1;
+/// What a person does about groups that wait for one, when all VMs that there are can be seen: where too many went missing, to say that
+/// Drover may go on; and to abandon a group that is deleted, of whose VMs none is there and nobody can prove that they were destroyed.
+pub(crate) fn help(storm: &mut Storm) {
+    if !storm.is_in_sight() || !storm.hidden.is_empty() {
+        return;
+    }
+    release_incidents(storm);
+    let Some(world) = storm.world() else { return };
+    for going in &mut storm.model.going {
+        let object = storm.namespaces[&going.key.0].get("vg", &going.key.1).unwrap_or_default();
+        let waits = object["status"]["conditions"][0]["reason"] == "VMsMissing"
+            && object["metadata"]["uid"] == going.uid.as_str();
+        if going.is_abandoned || !waits || world.made_by(&going.marker).next().is_some() {
+            continue;
+        }
+        let annotation = json!({"metadata": {"annotations": {"vm.codeconnect.vmworld.com/abandon": "true"}}});
+        if storm.namespaces[&going.key.0].patch("vg", &going.key.1, &annotation).is_ok() {
+            going.is_abandoned = true;
+            *storm.counts.entry("people: group abandoned").or_default() += 1;
         }
     }
 }
 
-/// A group that goes with its VMs waits for each of them: those that are unregistered have to come back first.
-fn bring_back_for_those_who_go(storm: &mut Storm) {
-    let of_group = |vm: &Vm, marker: &str| vm.marker() == Some(marker);
-    let is_wanted = |vm: &Vm| storm.model.going.iter().any(|going| of_group(vm, &going.marker));
-    let wanted: Vec<_> = storm.lost.iter().filter(|vm| is_wanted(vm)).cloned().collect();
-    for vm in wanted {
-        drift::bring_back(storm, &vm);
-        storm.lost.retain(|other| other.instance != vm.instance);
+fn release_incidents(storm: &mut Storm) {
+    let listed = ["vmgroups", "vcenters"].map(|kind| {
+        let list = storm.sandbox.get(&format!("/apis/vm.codeconnect.vmworld.com/v1alpha1/{kind}")).unwrap_or_default();
+        list["items"].as_array().cloned().unwrap_or_default()
+    });
+    let incidents = listed.iter().flatten().filter_map(|object| object["status"]["incident"].as_str());
+    for incident in incidents.collect::<BTreeSet<_>>() {
+        let drover = Program::at(&binary()).with(storm.sandbox.environment());
+        if drover.run(&["release", incident]).is_ok() {
+            *storm.counts.entry("people: incident released").or_default() += 1;
+        }
     }
 }

@@ -74,15 +74,12 @@ fn take_out(storm: &mut Storm) -> Option<Vm> {
 pub(crate) fn bring_back_all(storm: &mut Storm) {
     if storm.is_there() {
         for vm in std::mem::take(&mut storm.out) {
-            if !bring_back(storm, &vm) {
-                storm.lost.push(vm);
-            }
+            bring_back(storm, &vm);
         }
     }
 }
 
-/// Brings a VM back that was taken out of the inventory, and says whether that could be done.
-pub(crate) fn bring_back(storm: &Storm, vm: &Vm) -> bool {
+fn bring_back(storm: &Storm, vm: &Vm) {
     let file = vm.file.trim_start_matches("[LocalDS_0] ");
     let words = [
         "vm.register",
@@ -96,7 +93,7 @@ pub(crate) fn bring_back(storm: &Storm, vm: &Vm) -> bool {
         &vm.name,
         file,
     ];
-    storm.vcenter.govc(&words).is_ok()
+    let _ = storm.vcenter.govc(&words);
 }
 
 pub(crate) fn unregister_for_a_while(storm: &mut Storm) -> Option<String> {
@@ -117,7 +114,6 @@ pub(crate) fn unregister(storm: &mut Storm) -> Option<String> {
     storm.model.unregistered.push(vm.instance.clone());
     // By then it is given up, and nobody waits for it any more.
     storm.lasts("unregistered for good", Kind::Free, 100, |_| ());
-    storm.lost.push(vm);
     Some(path)
 }
 
@@ -125,7 +121,7 @@ pub(crate) fn unregister(storm: &mut Storm) -> Option<String> {
 pub(crate) fn rename_folder(storm: &mut Storm) -> Option<String> {
     let key = storm.any_group()?;
     let path = model::folder(&key, &storm.model.groups[&key].spec);
-    storm.vcenter.govc(&["object.rename", &path, &format!("{}.{}-renamed", key.0, key.1)]).ok()?;
+    storm.vcenter.govc(&["object.rename", &path, &format!("{}.{}{}", key.0, key.1, model::RENAMED)]).ok()?;
     Some(path)
 }
 

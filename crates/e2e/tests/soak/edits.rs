@@ -162,7 +162,7 @@ pub(crate) fn delete(storm: &mut Storm) -> Option<String> {
     storm.namespaces[&key.0].delete("vg", &key.1).unwrap_or_else(|failure| panic!("{failure}"));
     storm.model.groups.remove(&key);
     let shown = format!("{}/{} with {policy}, {} VMs stay", key.0, key.1, kept.len());
-    storm.model.going.push(Going { key, uid, marker: group.marker, policy, kept });
+    storm.model.going.push(Going { key, uid, marker: group.marker, policy, kept, is_abandoned: false });
     Some(shown)
 }
 
@@ -217,6 +217,13 @@ pub(crate) fn bury(storm: &mut Storm) {
         }
         if !going.kept.is_empty() {
             storm.model.left.insert(going.key.clone(), going.marker.clone());
+        }
+        if going.is_abandoned {
+            // Who gives a group up also sees to its folder, which vCenter keeps if it isn't empty.
+            let folders =
+                world.folders.iter().filter(|path| path.ends_with(&format!("/{}.{}", going.key.0, going.key.1)));
+            let is_empty = |path: &&String| !world.vms.iter().any(|vm| vm.folder == **path);
+            folders.filter(is_empty).for_each(|path| drop(storm.vcenter.govc(&["object.destroy", path])));
         }
         storm.model.going.retain(|other| other.uid != going.uid);
     }

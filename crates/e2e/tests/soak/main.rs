@@ -97,7 +97,6 @@ fn set_up(sandbox: &'static Sandbox, seed: u64) -> Storm {
         seen: Instant::now(),
         open_hosts: Vec::new(),
         out: Vec::new(),
-        lost: Vec::new(),
         counts: BTreeMap::new(),
         round: 0,
     };
@@ -137,9 +136,10 @@ fn rage(storm: &mut Storm, time: Duration, kept: &Path) -> Watch {
                     watch.sample(world.vms.len(), memory);
                 }
             }
+            checks::help(storm);
             tell(storm, began.elapsed(), time, &mut told);
         }
-        thread::sleep(Duration::from_millis(storm.chance.between(50, 900)));
+        thread::sleep(Duration::from_millis(storm.chance.between(50, 700)));
     }
     println!();
     watch.unwrap_or_else(Watch::begin)

@@ -25,6 +25,8 @@ pub(crate) struct Going {
     pub(crate) uid: String,
     pub(crate) marker: String,
     pub(crate) policy: String,
+    /// Whether a person has given it up.
+    pub(crate) is_abandoned: bool,
     /// The instance UUIDs of its VMs, which must all stay, unless its policy is `Delete`.
     pub(crate) kept: Vec<String>,
 }
@@ -126,6 +128,9 @@ impl Declared {
     }
 }
 
+/// How the names of group's folders end that somebody has renamed.
+pub(crate) const RENAMED: &str = "-renamed";
+
 /// The path of a group's folder.
 pub(crate) fn folder(key: &Key, spec: &Value) -> String {
     let parent = spec["placement"]["folder"].as_str().unwrap_or("vm-operator");
@@ -192,7 +197,9 @@ impl Model {
             let mut own = self.groups.iter().map(|(key, group)| folder(key, &group.spec));
             own.any(|own| own == *path) || world.vms.iter().any(|vm| vm.folder.starts_with(path))
         };
-        let is_groups = |path: &&String| path.rsplit('/').next().is_some_and(|name| name.contains('.'));
+        // One that somebody has renamed is theirs from then on.
+        let is_groups =
+            |path: &&String| path.rsplit('/').next().is_some_and(|name| name.contains('.') && !name.ends_with(RENAMED));
         let folders = world.folders.iter().filter(is_groups).filter(|path| !is_used(path));
         vms.chain(folders.map(|path| format!("the folder {path} is empty, and no group's"))).collect()
     }

@@ -52,8 +52,6 @@ pub(crate) struct Storm {
     pub(crate) open_hosts: Vec<String>,
     /// VMs whose time out of the inventory is over.
     pub(crate) out: Vec<Vm>,
-    /// VMs that were unregistered for good.
-    pub(crate) lost: Vec<Vm>,
     /// Counts up, so that no two rounds of a group are alike.
     pub(crate) round: u64,
 }
