@@ -23,6 +23,7 @@ pub fn forecast(desired: &Desired, observed: &Observed, now: Timestamp) -> Vec<A
     let mut actions = Vec::new();
     for _ in 0..LONGEST {
         let plan = plan(desired, &world.observed, world.now);
+        world.observed.held.retain(|slot, _| !plan.given_up.contains(slot));
         for action in &plan.actions {
             world.apply(action);
         }
@@ -67,6 +68,8 @@ impl Foreseen<'_> {
                 }
                 let member = self.clone_into(*slot);
                 self.observed.members.push(member);
+                // The one that was lost has its successor.
+                self.observed.held.remove(slot);
                 self.observed.folder = Folder::Occupied;
             }
             Action::PowerOn(id) => self.power(id, Power::On),
@@ -137,7 +140,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::vmgroup::{FolderId, desired::tests::desired};
+    use crate::vmgroup::{FolderId, Held, HeldFor, desired::tests::desired};
 
     /// What comes after a group has become what the first spec says, and is then edited.
     fn after(first: &Value, then: &Value) -> Vec<Action> {
@@ -169,6 +172,15 @@ mod tests {
         };
         let actions = forecast(&desired(&json!({"replicas": 0})), &observed, Timestamp::UNIX_EPOCH);
         assert_eq!(actions, [Action::DestroyLeftFolder(left)]);
+    }
+
+    #[test]
+    fn vms_that_are_lost_one_after_the_other_are_each_replaced_once() {
+        let held = |second| Held { since: Timestamp::from_second(second).unwrap(), why: HeldFor::Missing };
+        let held = [(Slot(0), held(0)), (Slot(1), held(100))].into();
+        let observed = Observed { folder: Folder::Empty, held, ..Observed::default() };
+        let actions = forecast(&desired(&json!({"replicas": 2})), &observed, Timestamp::from_second(100).unwrap());
+        assert_eq!(actions, [0, 1].map(|slot| Action::Clone(Slot(slot))));
     }
 
     #[test]
