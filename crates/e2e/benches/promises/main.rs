@@ -106,8 +106,8 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "fleet",
-        what: "5 vCenters with 10 VmGroups of 3 VMs each, until four of them have theirs, while the fifth takes a second for each answer \
-               and while it doesn't, in turns.",
+        what: "4 vCenters with 10 VmGroups of 3 VMs each, alone, and while a fifth that takes a second for each answer is busy with as many: \
+               in turns, each first as often as the other.",
         run: fleet::one_slow_vcenter_of_five,
         from: Scope::Bench,
     },
