@@ -9,7 +9,7 @@ use std::{
 use drover_e2e::{Program, Vm, World, binary};
 use serde_json::{Value, json};
 
-use crate::{drift, edits, model::Key, storm::Storm};
+use crate::{edits, model::Key, storm::Storm};
 
 /// How long the world has to become as declared when all faults are lifted. A VM that nobody shows is given up after one minute.
 const CALM: Duration = Duration::from_mins(5);

@@ -117,11 +117,16 @@ pub(crate) fn unregister(storm: &mut Storm) -> Option<String> {
     Some(path)
 }
 
-/// Renames the folder of a group.
+/// Renames the folder of a group, whoever's VMs are in it.
 pub(crate) fn rename_folder(storm: &mut Storm) -> Option<String> {
-    let key = storm.any_group()?;
+    let key = storm.any_group().filter(|_| storm.is_there())?;
     let path = model::folder(&key, &storm.model.groups[&key].spec);
-    storm.vcenter.govc(&["object.rename", &path, &format!("{}.{}{}", key.0, key.1, model::RENAMED)]).ok()?;
+    let (parent, name) = path.rsplit_once('/')?;
+    let renamed = format!("{name}{}", model::RENAMED);
+    storm.vcenter.govc(&["object.rename", &path, &renamed]).ok()?;
+    for stranger in storm.model.strangers.values_mut().filter(|stranger| stranger.vm.folder == path) {
+        stranger.vm.folder = format!("{parent}/{renamed}");
+    }
     Some(path)
 }
 

@@ -28,7 +28,7 @@ use serde_json::json;
 use storm::Storm;
 
 /// How often the world is looked at during the storm.
-const LOOK: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_secs(2);
 /// In this last part of the storm no operator is ended, so that the memory of one can be watched.
 const WATCHED: f64 = 0.5;
 /// How often a line is printed where nobody watches.
@@ -114,7 +114,7 @@ fn rage(storm: &mut Storm, time: Duration, kept: &Path) -> Watch {
     let watched = time.mul_f64(1.0 - WATCHED);
     let mut log = fs::File::create(kept.join("soak.log")).expect("the target folder can be written to");
     let mut watch: Option<Watch> = None;
-    let (mut looked, mut told) = (began, began);
+    let (mut looked, mut told, mut vms) = (began, began, 0);
     while began.elapsed() < time {
         storm.lift(false);
         tidy(storm);
@@ -130,11 +130,10 @@ fn rage(storm: &mut Storm, time: Duration, kept: &Path) -> Watch {
         }
         if looked.elapsed() > LOOK {
             looked = Instant::now();
-            if let Some(world) = checks::sample(storm) {
-                let memory = storm.replicas[0].operator.as_ref().and_then(drover_e2e::Operator::own_memory);
-                if let (Some(watch), Some(memory)) = (&mut watch, memory) {
-                    watch.sample(world.vms.len(), memory);
-                }
+            vms = checks::sample(storm).map_or(vms, |world| world.vms.len());
+            let memory = storm.replicas[0].operator.as_ref().and_then(drover_e2e::Operator::own_memory);
+            if let (Some(watch), Some(memory)) = (&mut watch, memory) {
+                watch.sample(vms, memory);
             }
             checks::help(storm);
             tell(storm, began.elapsed(), time, &mut told);
