@@ -34,6 +34,7 @@ func (f *front) control() http.Handler {
 	mux.HandleFunc("GET /machines", func(w http.ResponseWriter, _ *http.Request) { reply(w, f.countMachines()) })
 	mux.HandleFunc("GET /power", f.getPower)
 	mux.HandleFunc("DELETE /power", f.deletePower)
+	mux.HandleFunc("GET /touched", f.getTouched)
 	mux.HandleFunc("PATCH /machines/{machine}", f.patchMachine)
 	mux.HandleFunc("PATCH /hosts/{host}", f.patchHost)
 	mux.HandleFunc("PUT /hidden", f.putHidden)

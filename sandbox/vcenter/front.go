@@ -37,6 +37,7 @@ type front struct {
 	certificate certificate
 	collectors  collectors
 	history     history
+	touched     touched
 	turns       turns
 
 	mu    sync.Mutex
@@ -73,6 +74,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.count(c.client, c.method)
+	f.noteTouched(c)
 	effect, tell := f.rules.apply(r.Context(), c)
 	c.effect, c.tell = effect, tell
 	switch {

@@ -14,6 +14,8 @@ import (
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/types"
 
+	// Storage policies, without which Terraform can't log in.
+	_ "github.com/vmware/govmomi/pbm/simulator"
 	// The REST endpoint, for tags.
 	_ "github.com/vmware/govmomi/vapi/simulator"
 )
