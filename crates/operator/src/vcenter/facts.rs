@@ -3,6 +3,7 @@
 use std::convert::identity;
 
 use drover_core::Timestamp;
+use smol_str::SmolStr;
 use vim25::{
     ManagedObjectReference,
     props::virtual_machine as vm,
@@ -17,8 +18,8 @@ use super::{
 /// What people read of a machine. What is not known is `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Facts {
-    pub guest: Option<String>,
-    pub hardware_version: Option<String>,
+    pub guest: Option<SmolStr>,
+    pub hardware_version: Option<SmolStr>,
     /// MHz.
     pub reserved_cpu: Option<i64>,
     /// MiB.
@@ -31,8 +32,8 @@ pub(crate) struct Facts {
     pub v_app: Option<ManagedObjectReference>,
     pub addresses: Vec<String>,
     pub guest_name: Option<String>,
-    pub tools: Option<String>,
-    pub tools_version: Option<String>,
+    pub tools: Option<SmolStr>,
+    pub tools_version: Option<SmolStr>,
     pub booted: Option<Timestamp>,
     /// When it was made. Not every vCenter knows.
     pub created: Option<Timestamp>,
@@ -41,7 +42,7 @@ pub(crate) struct Facts {
     /// `None`: they have not been read. Nobody looks at them.
     pub figures: Option<Figures>,
     /// vCenter's own judgement: green, yellow, red or gray.
-    pub health: Option<String>,
+    pub health: Option<SmolStr>,
     /// What it waits for an answer to, and doesn't run until it has one.
     pub question: Option<String>,
     unreadable: Unreadable,
@@ -101,8 +102,8 @@ impl Facts {
     /// Every machine has a configuration. vCenter unsets it while it can't be read.
     fn change_configuration(&mut self, update: &mut ObjectUpdate) {
         let (told, unset) = (&mut self.unreadable, Unset::Unknown);
-        told.take(update, vm::CONFIG_GUEST_ID).renew(&mut self.guest, unset, identity);
-        told.take(update, vm::CONFIG_VERSION).renew(&mut self.hardware_version, unset, identity);
+        told.take(update, vm::CONFIG_GUEST_ID).renew(&mut self.guest, unset, Into::into);
+        told.take(update, vm::CONFIG_VERSION).renew(&mut self.hardware_version, unset, Into::into);
         let cpu = told.take(update, vm::CONFIG_CPU_ALLOCATION).and_then(|cpu| cpu.reservation);
         cpu.renew(&mut self.reserved_cpu, unset, identity);
         let memory = told.take(update, vm::CONFIG_MEMORY_ALLOCATION).and_then(|memory| memory.reservation);
@@ -124,7 +125,7 @@ impl Facts {
         told.take(update, vm::GUEST_NET).renew_all(&mut self.addresses, unset, |card| card.ip_address);
         let name = told.take(update, vm::GUEST_HOST_NAME).and_then(|name| Some(name).filter(|name| !name.is_empty()));
         name.renew(&mut self.guest_name, unset, identity);
-        told.take(update, vm::GUEST_TOOLS_VERSION_STATUS2).renew(&mut self.tools_version, unset, identity);
+        told.take(update, vm::GUEST_TOOLS_VERSION_STATUS2).renew(&mut self.tools_version, unset, Into::into);
     }
 
     fn change_state(&mut self, update: &mut ObjectUpdate, unset: Unset) {
@@ -132,7 +133,7 @@ impl Facts {
         told.take(update, vm::SUMMARY_RUNTIME_BOOT_TIME).renew(&mut self.booted, unset, identity);
         let snapshots = told.take(update, vm::SNAPSHOT);
         snapshots.renew(&mut self.snapshots, unset, |snapshots| count(&snapshots.root_snapshot_list));
-        told.take(update, vm::OVERALL_STATUS).renew(&mut self.health, unset, |health| health.to_string());
+        told.take(update, vm::OVERALL_STATUS).renew(&mut self.health, unset, |health| health.to_string().into());
         told.take(update, vm::RUNTIME_QUESTION).renew(&mut self.question, unset, |question| question.text);
     }
 }

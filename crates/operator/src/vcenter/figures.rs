@@ -67,7 +67,7 @@ impl Mirror {
     fn take_figures(&mut self, mut content: ObjectContent, concerned: &mut Concerned) {
         let object = content.obj.clone();
         let (cpu, memory) = (number(&mut content, vm::SUMMARY_QUICK_STATS_OVERALL_CPU_USAGE), memory(&mut content));
-        let judged = take(&mut content, vm::OVERALL_STATUS).map(|health| health.to_string());
+        let judged = take(&mut content, vm::OVERALL_STATUS).map(|health| health.to_string().into());
         let (figures, health, connection) = if let Some(machine) = self.machines.get_unplaced(&object) {
             (&mut machine.facts.figures, &mut machine.facts.health, &machine.connection)
         } else if let Some(host) = self.hosts.get_mut(&object) {
@@ -192,9 +192,9 @@ mod tests {
         };
         let seen = Some(Figures { cpu: Some(700), memory: None });
         assert_eq!(read(&mut mirror, &[("summary.quickStats.overallCpuUsage", Any::Int(700))]), seen);
-        mirror.machines.change(&machine()).unwrap().connection = Some("disconnected".to_owned());
+        mirror.machines.change(&machine()).unwrap().connection = Some("disconnected".into());
         assert_eq!(read(&mut mirror, &[]), seen);
-        mirror.machines.change(&machine()).unwrap().connection = Some("connected".to_owned());
+        mirror.machines.change(&machine()).unwrap().connection = Some("connected".into());
         assert_eq!(read(&mut mirror, &[]), Some(Figures::default()));
     }
 

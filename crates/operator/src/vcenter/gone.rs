@@ -36,6 +36,9 @@ impl Gone {
         owner: GroupKey,
         now: Timestamp,
     ) {
+        if self.is_destroyed(machine) {
+            return;
+        }
         if self.departed.len() > REMEMBERED {
             // What a task has destroyed is told of long before that.
             self.departed.retain(|_, departed| now.duration_since(departed.at).as_hours() < 1);
@@ -43,8 +46,9 @@ impl Gone {
         self.departed.insert(machine.clone(), Departed { containers, owner, at: now });
     }
 
-    /// Takes note of a machine that a task has destroyed.
+    /// Takes note of a machine that a task has destroyed. What it was in is of no matter any more.
     pub(super) fn note_destroyed(&mut self, machine: ManagedObjectReference) {
+        self.departed.remove(&machine);
         if self.destroyed.insert(machine.clone()) {
             self.in_order.push_back(machine);
         }
@@ -52,7 +56,6 @@ impl Gone {
             && let Some(oldest) = self.in_order.pop_front()
         {
             self.destroyed.remove(&oldest);
-            self.departed.remove(&oldest);
         }
     }
 
@@ -88,5 +91,26 @@ impl Gone {
         let left =
             self.departed.iter().filter(move |(_, gone)| gone.at >= since && gone.containers.contains(container));
         left.map(|(machine, _)| machine)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_is_proved_destroyed_nothing_is_kept_but_that() {
+        let mut gone = Gone::default();
+        let (vm, folder) =
+            (ManagedObjectReference::new("VirtualMachine", "vm-1"), ManagedObjectReference::new("Folder", "f-1"));
+        let owner = || ("ns".to_owned(), "web".to_owned());
+        let leave = |gone: &mut Gone| gone.note_left(&vm, vec![folder.clone()], owner(), Timestamp::UNIX_EPOCH);
+        leave(&mut gone);
+        assert_eq!((gone.owner(&vm), gone.left(&folder, Timestamp::MIN).count()), (Some(&owner()), 1));
+        gone.note_destroyed(vm.clone());
+        assert!(gone.is_destroyed(&vm) && gone.departed.is_empty());
+        // It may be told to have left after its task has ended.
+        leave(&mut gone);
+        assert!(gone.departed.is_empty());
     }
 }

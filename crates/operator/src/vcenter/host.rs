@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, convert::identity};
 
 use drover_core::{Timestamp, vmgroup::placement::Obstacle};
+use smol_str::SmolStr;
 use vim25::{
     ManagedObjectReference, Result,
     props::host_system as host,
@@ -22,14 +23,14 @@ pub(crate) struct Host {
     pub hardware: Option<Hardware>,
     pub version: Option<String>,
     pub build: Option<String>,
-    pub connection: Option<String>,
+    pub connection: Option<SmolStr>,
     pub in_maintenance: Option<bool>,
     pub power: Option<String>,
     pub booted: Option<Timestamp>,
     /// `None`: they have not been read. Nobody looks at them.
     pub figures: Option<Figures>,
     /// vCenter's own judgement: green, yellow, red or gray.
-    pub health: Option<String>,
+    pub health: Option<SmolStr>,
     pub tags: Vec<String>,
     /// The names of the attributes that it may have, by their keys.
     pub attribute_names: BTreeMap<i32, String>,
@@ -77,7 +78,7 @@ impl Host {
             self.parent = parent.map(Into::into);
         }
         let connection = self.unreadable.take(update, host::RUNTIME_CONNECTION_STATE);
-        connection.renew(&mut self.connection, Unset::Unknown, |state| state.to_string());
+        connection.renew(&mut self.connection, Unset::Unknown, |state| state.to_string().into());
         let unset = Unset::of(self.connection.as_deref());
         self.change_make(update, unset);
         self.change_state(update, unset);
@@ -121,7 +122,7 @@ impl Host {
         told.take(update, host::RUNTIME_IN_MAINTENANCE_MODE).renew(&mut self.in_maintenance, unset, identity);
         told.take(update, host::RUNTIME_POWER_STATE).renew(&mut self.power, unset, |power| power.to_string());
         told.take(update, host::RUNTIME_BOOT_TIME).renew(&mut self.booted, unset, identity);
-        told.take(update, host::OVERALL_STATUS).renew(&mut self.health, unset, |health| health.to_string());
+        told.take(update, host::OVERALL_STATUS).renew(&mut self.health, unset, |health| health.to_string().into());
     }
 
     /// What people have noted on it.

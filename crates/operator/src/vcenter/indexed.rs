@@ -2,10 +2,12 @@
 //! others.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, hash_map::Entry},
     ops::{Deref, DerefMut},
 };
 
+use indexmap::IndexMap;
+use smol_str::SmolStr;
 use vim25::ManagedObjectReference;
 
 use super::{
@@ -16,7 +18,7 @@ use super::{
 /// What an object is found by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    Called(String),
+    Called(SmolStr),
     In(ManagedObjectReference),
     Marked(String),
     OwnedBy(GroupKey),
@@ -80,18 +82,57 @@ impl Placed for Folder {
 /// All objects of a type. They are read as those of a map, and changed by what keeps the index right.
 #[derive(Debug)]
 pub(crate) struct Indexed<T> {
-    all: HashMap<ManagedObjectReference, T>,
-    index: HashMap<Key, HashSet<ManagedObjectReference>>,
+    /// Side by side in memory: they are large, and a hash map would have room for half as many again between them.
+    all: IndexMap<ManagedObjectReference, T>,
+    index: HashMap<Key, Found>,
+}
+
+/// What is found by a key. Most names are those of one object.
+#[derive(Debug)]
+enum Found {
+    One(ManagedObjectReference),
+    Several(HashSet<ManagedObjectReference>),
+}
+
+impl Found {
+    fn iter(&self) -> impl Iterator<Item = &ManagedObjectReference> {
+        let (one, several) = match self {
+            Self::One(id) => (Some(id), None),
+            Self::Several(ids) => (None, Some(ids)),
+        };
+        one.into_iter().chain(several.into_iter().flatten())
+    }
+
+    fn insert(&mut self, id: ManagedObjectReference) {
+        match self {
+            Self::One(other) if *other == id => {}
+            Self::One(other) => *self = Self::Several(HashSet::from([other.clone(), id])),
+            Self::Several(ids) => {
+                ids.insert(id);
+            }
+        }
+    }
+
+    /// Removes one, and says whether that was the last.
+    fn remove(&mut self, id: &ManagedObjectReference) -> bool {
+        match self {
+            Self::One(only) => only == id,
+            Self::Several(ids) => {
+                ids.remove(id);
+                ids.is_empty()
+            }
+        }
+    }
 }
 
 impl<T> Default for Indexed<T> {
     fn default() -> Self {
-        Self { all: HashMap::new(), index: HashMap::new() }
+        Self { all: IndexMap::new(), index: HashMap::new() }
     }
 }
 
 impl<T> Deref for Indexed<T> {
-    type Target = HashMap<ManagedObjectReference, T>;
+    type Target = IndexMap<ManagedObjectReference, T>;
 
     fn deref(&self) -> &Self::Target {
         &self.all
@@ -104,7 +145,7 @@ impl<T: Placed> Indexed<T> {
         &'a self,
         name: &str,
     ) -> impl Iterator<Item = (&'a ManagedObjectReference, &'a T)> + use<'a, T> {
-        self.found_by(&Key::Called(name.to_owned()))
+        self.found_by(&Key::Called(name.into()))
     }
 
     /// The objects in another.
@@ -140,20 +181,20 @@ impl<T: Placed> Indexed<T> {
     }
 
     fn found_by<'a>(&'a self, key: &Key) -> impl Iterator<Item = (&'a ManagedObjectReference, &'a T)> + use<'a, T> {
-        let found = self.index.get(key).into_iter().flatten();
+        let found = self.index.get(key).into_iter().flat_map(Found::iter);
         found.filter_map(|id| self.all.get_key_value(id))
     }
 
     pub(crate) fn insert(&mut self, id: ManagedObjectReference, object: T) {
         self.remove(&id);
         for key in keys(&object) {
-            self.index.entry(key).or_default().insert(id.clone());
+            self.note(key, &id);
         }
         self.all.insert(id, object);
     }
 
     pub(crate) fn remove(&mut self, id: &ManagedObjectReference) -> Option<T> {
-        let object = self.all.remove(id)?;
+        let object = self.all.swap_remove(id)?;
         for key in keys(&object) {
             self.forget(&key, id);
         }
@@ -185,18 +226,24 @@ impl<T: Placed> Indexed<T> {
         self.all.iter_mut()
     }
 
-    fn forget(&mut self, key: &Key, id: &ManagedObjectReference) {
-        if let Some(found) = self.index.get_mut(key) {
-            found.remove(id);
-            if found.is_empty() {
-                self.index.remove(key);
+    fn note(&mut self, key: Key, id: &ManagedObjectReference) {
+        match self.index.entry(key) {
+            Entry::Occupied(found) => found.into_mut().insert(id.clone()),
+            Entry::Vacant(nobody) => {
+                nobody.insert(Found::One(id.clone()));
             }
+        }
+    }
+
+    fn forget(&mut self, key: &Key, id: &ManagedObjectReference) {
+        if self.index.get_mut(key).is_some_and(|found| found.remove(id)) {
+            self.index.remove(key);
         }
     }
 }
 
 fn keys<T: Placed>(object: &T) -> Vec<Key> {
-    let named = (!object.name().is_empty()).then(|| Key::Called(object.name().to_owned()));
+    let named = (!object.name().is_empty()).then(|| Key::Called(object.name().into()));
     let parent = object.parent().cloned().map(Key::In);
     let marked = object.group().map(|group| Key::Marked(group.to_owned()));
     let owner = object.owner().cloned().map(Key::OwnedBy);
@@ -234,7 +281,7 @@ impl<T: Placed> Drop for Changing<'_, T> {
             self.objects.forget(key, &self.id);
         }
         for key in after.into_iter().filter(|key| !self.before.contains(key)) {
-            self.objects.index.entry(key).or_default().insert(self.id.clone());
+            self.objects.note(key, &self.id);
         }
     }
 }

@@ -69,7 +69,7 @@ impl Machine {
             id: reference.value(),
             name: &self.name,
             folder: self.parent.as_ref().map(ManagedObjectReference::value),
-            marker: self.marker.as_ref(),
+            marker: self.marker.as_deref(),
             instance: self.instance.as_deref(),
             is_template: self.is_template,
             unreachable_since: self.unreachable_since,

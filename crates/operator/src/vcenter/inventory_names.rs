@@ -23,10 +23,13 @@ pub(crate) struct Place {
     pub chooses_hosts: bool,
 }
 
+/// Whoever is called by as many words as this may as well be everybody.
+const MANY: usize = 2000;
+
 /// Whoever is concerned by a change, by all that people may call them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Concerned {
-    /// A place has another name or another place, so everybody may.
+    /// A place has another name or another place, so everybody may; or there are too many to name.
     pub everybody: bool,
     pub hosts: BTreeSet<String>,
     pub machines: BTreeSet<String>,
@@ -201,7 +204,7 @@ impl Mirror {
 
     /// A machine is not what it was, or is about to be something else.
     pub(crate) fn concern_machine(&self, reference: &ManagedObjectReference, concerned: &mut Concerned) {
-        let Some(machine) = self.machines.get(reference) else { return };
+        let Some(machine) = self.machines.get(reference).filter(|_| !concerned.everybody) else { return };
         let words = &mut concerned.machines;
         words.insert(format!("moref:{}", reference.value()));
         words.insert(self.machine_path(machine));
@@ -209,6 +212,11 @@ impl Mirror {
         words.insert(normal(&machine.name));
         words.extend(machine.uuids().chain(machine.addresses()).map(normal));
         words.extend(machine.proper_name());
+        if words.len() > MANY {
+            // Also when all of them are seen for the first time: words for each would take more memory than they do themselves.
+            concerned.everybody = true;
+            words.clear();
+        }
     }
 
     pub(crate) fn concern_host(&self, reference: &ManagedObjectReference, concerned: &mut Concerned) {
@@ -267,7 +275,7 @@ impl Machine {
     fn own_marker(&self) -> Option<&Marker> {
         let is_its_own =
             |marker: &&Marker| marker.made.as_ref().is_none_or(|made| Some(&made.instance) == self.instance.as_ref());
-        self.marker.as_ref().filter(is_its_own).filter(|_| !self.is_template)
+        self.marker.as_deref().filter(is_its_own).filter(|_| !self.is_template)
     }
 
     /// The name that it should have as a member of its group, whatever it has been renamed to.
@@ -315,7 +323,7 @@ mod tests {
             made: None,
             storage_mib: None,
         };
-        Machine { marker: Some(marker), ..machine(name, "f-1") }
+        Machine { marker: Some(Box::new(marker)), ..machine(name, "f-1") }
     }
 
     /// A datacenter in a folder, two folders for machines in it, and a cluster with a host.

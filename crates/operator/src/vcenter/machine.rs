@@ -7,6 +7,7 @@ use drover_core::{
         inventory::{Marker, Since},
     },
 };
+use smol_str::SmolStr;
 use vim25::{
     ManagedObjectReference, Property, Result,
     enums::VirtualMachinePowerState,
@@ -26,13 +27,13 @@ pub(crate) struct Machine {
     pub name: String,
     pub parent: Option<ManagedObjectReference>,
     /// As it was last read: what can't be read now has not changed for that.
-    pub marker: Option<Marker>,
+    pub marker: Option<Box<Marker>>,
     pub(crate) keys: Keys,
     /// Its instance UUID, as it was last read.
     pub instance: Option<String>,
     pub is_template: bool,
     /// Whether its host answers for it: connected, disconnected, orphaned and others.
-    pub connection: Option<String>,
+    pub connection: Option<SmolStr>,
     /// Whether its configuration is there to be read: not while it is made, without its storage, or without the right to.
     pub config_access: ConfigAccess,
     /// Since when it has not been both connected and readable.
@@ -178,10 +179,10 @@ impl Machine {
             self.is_template = template.unwrap_or(self.is_template);
         }
         if let Some(connection) = update.take(vm::RUNTIME_CONNECTION_STATE)? {
-            self.connection = connection.map(|connection| connection.to_string());
+            self.connection = connection.map(|connection| connection.to_string().into());
         }
         self.keys.change(update, self.config_access.is_there && self.is_connected())?;
-        self.marker = self.keys.marker();
+        self.marker = self.keys.marker().map(Box::new);
         Ok(())
     }
 
@@ -219,7 +220,7 @@ impl Machine {
         }
         if let Some(tools) = update.take(vm::GUEST_TOOLS_RUNNING_STATUS)? {
             self.tools_running = tools.as_deref() == Some("guestToolsRunning");
-            self.facts.tools = tools;
+            self.facts.tools = tools.map(Into::into);
         }
         if let Some(address) = update.take(vm::GUEST_IP_ADDRESS)? {
             self.address = address.filter(|address| !address.is_empty());

@@ -389,7 +389,7 @@ mod tests {
             storage_mib: None,
         };
         let mut machine = Machine::new(Timestamp::UNIX_EPOCH);
-        (machine.parent, machine.marker) = (Some(reference("Folder", "f-1")), Some(marker));
+        (machine.parent, machine.marker) = (Some(reference("Folder", "f-1")), Some(Box::new(marker)));
         mirror.machines.insert(reference("VirtualMachine", "vm-1"), machine);
         mirror
     }

@@ -73,7 +73,11 @@ impl<T> PropertyUpdate<Vec<T>> {
         read: impl Fn(T) -> I,
     ) {
         match (self, unset) {
-            (Self::Is(values), _) => *known = values.into_iter().flat_map(read).collect(),
+            (Self::Is(values), _) => {
+                *known = values.into_iter().flat_map(read).collect();
+                // There are lists of one for each of many thousand objects.
+                known.shrink_to_fit();
+            }
             (Self::Unset, Unset::None) => known.clear(),
             _ => {}
         }

@@ -17,25 +17,57 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Known {
     objects: HashMap<ManagedObjectReference, Object>,
-    /// The paths of all properties, each once: thousands of objects have the same.
-    paths: HashSet<Arc<str>>,
+    paths: Paths,
     /// The objects seen since the watch was set up anew; `None` once all of them have been.
     resync: Option<HashSet<ManagedObjectReference>>,
 }
 
+/// The paths of all properties, each once, by numbers: thousands of objects have the same.
+#[derive(Debug, Default)]
+struct Paths {
+    numbers: HashMap<Arc<str>, u32>,
+    paths: Vec<Arc<str>>,
+}
+
+impl Paths {
+    fn number(&self, path: &str) -> Option<u32> {
+        self.numbers.get(path).copied()
+    }
+
+    fn note(&mut self, path: &str) -> u32 {
+        self.number(path).unwrap_or_else(|| {
+            let number = u32::try_from(self.paths.len()).expect("no watch has so many properties");
+            let path: Arc<str> = path.into();
+            self.paths.push(Arc::clone(&path));
+            self.numbers.insert(path, number);
+            number
+        })
+    }
+
+    fn get(&self, number: u32) -> &str {
+        &self.paths[number as usize]
+    }
+}
+
 #[derive(Debug, Default)]
 struct Object {
-    properties: Vec<Digest>,
+    properties: Vec<Property>,
     /// The paths that can't be read, as they were last reported.
     missing: Vec<String>,
 }
 
+/// What was last said of a property. There are millions of them: they are kept small.
 #[derive(Debug)]
-struct Digest {
-    path: Arc<str>,
-    /// `None`: it was said once, and can't be read any more. Whatever it turns out to be is news.
-    value: Option<u64>,
+struct Property {
+    path: u32,
+    value: Digest,
 }
+
+/// What stands for a value. Bytes, because a number would have room left beside it.
+type Digest = [u8; 8];
+
+/// It was said once, and can't be read any more. Whatever it turns out to be is news.
+const UNREADABLE: Digest = [0; 8];
 
 impl Known {
     /// The watch is set up anew: all its objects are about to be reported from the beginning.
@@ -61,7 +93,7 @@ impl Known {
     /// Forgets what was said of an object that is still there: all of it is news when it can be read again.
     pub fn forget_values(&mut self, object: &ManagedObjectReference) {
         if let Some(known) = self.objects.get_mut(object) {
-            known.properties.iter_mut().for_each(|digest| digest.value = None);
+            known.properties.iter_mut().for_each(|property| property.value = UNREADABLE);
         }
         if let Some(seen) = &mut self.resync {
             seen.insert(object.clone());
@@ -80,31 +112,34 @@ impl Known {
         update.change_set.retain(|change| change.val.is_some() || !is_missing(&update.missing_set, &change.name));
         if is_whole && !is_new {
             // It was reported before the watch was set up anew. What it has no longer isn't in the report.
-            object.unset_the_rest(update);
+            object.unset_the_rest(update, &self.paths);
             update.kind = ObjectUpdateKind::Modify;
         }
         let paths = &mut self.paths;
+        if is_new {
+            object.properties.reserve_exact(update.change_set.len());
+        }
         update.change_set.retain(|change| object.note(change, paths));
-        let more_is_missing = object.note_missing(&update.missing_set, is_whole);
+        let more_is_missing = object.note_missing(&update.missing_set, is_whole, paths);
         is_new || !update.change_set.is_empty() || more_is_missing
     }
 }
 
 impl Object {
-    fn unset_the_rest(&self, update: &mut ObjectUpdate) {
+    fn unset_the_rest(&self, update: &mut ObjectUpdate, paths: &Paths) {
         let is_told = |path: &str| update.change_set.iter().any(|change| change.name == path);
-        let unset =
-            |path: &Arc<str>| PropertyChange { name: path.to_string(), op: PropertyChangeOp::Assign, val: None };
-        let paths = self.properties.iter().map(|digest| &digest.path);
+        let unset = |path: &str| PropertyChange { name: path.to_owned(), op: PropertyChangeOp::Assign, val: None };
+        let paths = self.properties.iter().map(|property| paths.get(property.path));
         let absent = paths.filter(|path| !is_told(path) && !is_missing(&update.missing_set, path));
         let absent: Vec<_> = absent.map(unset).collect();
         update.change_set.extend(absent);
     }
 
     /// Takes a change up, and says whether it changes anything.
-    fn note(&mut self, change: &PropertyChange, paths: &mut HashSet<Arc<str>>) -> bool {
+    fn note(&mut self, change: &PropertyChange, paths: &mut Paths) -> bool {
         self.missing.retain(|missing| !covers(missing, &change.name));
-        let position = self.properties.iter().position(|digest| *digest.path == *change.name);
+        let path = paths.number(&change.name);
+        let position = path.and_then(|path| self.properties.iter().position(|property| property.path == path));
         match (position, &change.val) {
             (Some(index), None) => {
                 self.properties.swap_remove(index);
@@ -112,27 +147,25 @@ impl Object {
             }
             (None, None) => false,
             (Some(index), Some(value)) => {
-                let value = Some(digest(value));
+                let value = digest(value);
                 std::mem::replace(&mut self.properties[index].value, value) != value
             }
             (None, Some(value)) => {
-                let path = paths.get(change.name.as_str()).cloned().unwrap_or_else(|| Arc::from(change.name.as_str()));
-                paths.insert(Arc::clone(&path));
-                self.properties.push(Digest { path, value: Some(digest(value)) });
+                self.properties.push(Property { path: paths.note(&change.name), value: digest(value) });
                 true
             }
         }
     }
 
     /// Takes up which paths can't be read, and says whether that is news. A whole report has all of them.
-    fn note_missing(&mut self, missing: &[MissingProperty], is_whole: bool) -> bool {
+    fn note_missing(&mut self, missing: &[MissingProperty], is_whole: bool, paths: &Paths) -> bool {
         let before = if is_whole { std::mem::take(&mut self.missing) } else { self.missing.clone() };
         for MissingProperty { path, .. } in missing {
             if !self.missing.contains(path) {
                 self.missing.push(path.clone());
             }
-            for digest in self.properties.iter_mut().filter(|digest| covers(path, &digest.path)) {
-                digest.value = None;
+            for property in self.properties.iter_mut().filter(|property| covers(path, paths.get(property.path))) {
+                property.value = UNREADABLE;
             }
         }
         missing.iter().any(|missing| !before.contains(&missing.path))
@@ -149,7 +182,7 @@ fn covers(whole: &str, path: &str) -> bool {
 }
 
 /// Two values of the same digest are taken for the same: one in 2⁶⁴ changes would be missed.
-fn digest(value: &Any) -> u64 {
+fn digest(value: &Any) -> Digest {
     struct Sponge(DefaultHasher);
     impl Write for Sponge {
         fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -160,7 +193,7 @@ fn digest(value: &Any) -> u64 {
     let mut sponge = Sponge(DefaultHasher::new());
     // Neither formatting a value nor hashing can fail.
     let _ = write!(sponge, "{value:?}");
-    sponge.0.finish()
+    sponge.0.finish().max(1).to_ne_bytes()
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ fn status(mirror: &Mirror, reference: &ManagedObjectReference, host: &Host) -> H
         model: hardware.map(|hardware| hardware.model.clone()),
         version: host.version.clone(),
         build: host.build.clone(),
-        connection_state: host.connection.clone(),
+        connection_state: host.connection.as_ref().map(ToString::to_string),
         in_maintenance: host.in_maintenance,
         power_state: host.power.clone(),
         machines: i64::try_from(mirror.machines_on(reference)).ok(),
@@ -112,16 +112,14 @@ fn figures(host: &Host) -> Vec<FigureTotal> {
 }
 
 fn health(host: &Host) -> ConditionUpdate {
-    let is = |state: &Option<String>, word: &str| state.as_deref() == Some(word);
+    let is = |word: &str| host.health.as_deref() == Some(word);
     let unwell = |message: String| healthy(false, Reason::Unhealthy, message);
     match (&host.connection, &host.power) {
         (Some(state), _) if state != "connected" => unwell(format!("vCenter says that it is {state}")),
         (_, Some(power)) if power != "poweredOn" => unwell(format!("its power state is {power}")),
-        _ if is(&host.health, "red") => {
-            unwell("vCenter's overall status of it is red: see its alarms there".to_owned())
-        }
+        _ if is("red") => unwell("vCenter's overall status of it is red: see its alarms there".to_owned()),
         _ if host.in_maintenance == Some(true) => healthy(true, Reason::InMaintenance, "it is in maintenance mode"),
-        _ if is(&host.health, "yellow") => {
+        _ if is("yellow") => {
             healthy(true, Reason::Warning, "vCenter's overall status of it is yellow: see its alarms there")
         }
         _ => healthy(true, Reason::Healthy, ""),
@@ -144,7 +142,7 @@ mod tests {
                 mhz: 2199,
                 memory_mib: 4096,
             }),
-            connection: Some("connected".to_owned()),
+            connection: Some("connected".into()),
             power: Some("poweredOn".to_owned()),
             figures: Some(Figures { cpu: Some(3466), memory: Some(1000) }),
             ..Host::default()
@@ -208,13 +206,10 @@ mod tests {
             let ConditionUpdate { holds, reason, .. } = health(&host);
             (holds, reason)
         };
-        assert_eq!(
-            judged(&|host| host.connection = Some("notResponding".to_owned())),
-            (Some(false), Reason::Unhealthy)
-        );
+        assert_eq!(judged(&|host| host.connection = Some("notResponding".into())), (Some(false), Reason::Unhealthy));
         assert_eq!(judged(&|host| host.power = Some("standBy".to_owned())), (Some(false), Reason::Unhealthy));
-        assert_eq!(judged(&|host| host.health = Some("red".to_owned())), (Some(false), Reason::Unhealthy));
+        assert_eq!(judged(&|host| host.health = Some("red".into())), (Some(false), Reason::Unhealthy));
         assert_eq!(judged(&|host| host.in_maintenance = Some(true)), (Some(true), Reason::InMaintenance));
-        assert_eq!(judged(&|host| host.health = Some("yellow".to_owned())), (Some(true), Reason::Warning));
+        assert_eq!(judged(&|host| host.health = Some("yellow".into())), (Some(true), Reason::Warning));
     }
 }

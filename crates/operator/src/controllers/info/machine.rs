@@ -61,7 +61,7 @@ fn see(visible: &Visible<'_>, word: &str) -> Observation<VMInfoStatus> {
         _ => {
             let mut paths: Vec<_> = found
                 .iter()
-                .filter_map(|found| mirror.machines.get(found))
+                .filter_map(|found| mirror.machines.get(*found))
                 .map(|machine| mirror.machine_path(machine))
                 .collect();
             paths.sort();
@@ -98,13 +98,13 @@ fn status(mirror: &Mirror, reference: &ManagedObjectReference, machine: &Machine
     let used = facts.figures.unwrap_or_default();
     let host = facts.host.as_ref().and_then(|host| mirror.hosts.get(host));
     VMInfoStatus {
-        guest_id: facts.guest.clone(),
+        guest_id: facts.guest.as_ref().map(ToString::to_string),
         total_cpu: Some(machine.hardware.cpus.into()),
         resvd_cpu: facts.reserved_cpu,
         total_mem: i64::try_from(machine.hardware.memory_mib).ok(),
         resvd_mem: facts.reserved_memory,
         power_state: Some(power(machine.power).to_owned()),
-        hw_version: facts.hardware_version.clone(),
+        hw_version: facts.hardware_version.as_ref().map(ToString::to_string),
         ip_address: machine.addresses().next().map(ToOwned::to_owned),
         path_to_vm: facts.config_file.clone(),
         addresses: machine.addresses().map(ToOwned::to_owned).collect(),
@@ -112,8 +112,8 @@ fn status(mirror: &Mirror, reference: &ManagedObjectReference, machine: &Machine
         guest_name: facts.guest_name.clone(),
         host: host.map(|host| host.name.clone()),
         datastore: datastores(mirror, machine),
-        tools_state: facts.tools.clone(),
-        tools_version: facts.tools_version.clone(),
+        tools_state: facts.tools.as_ref().map(ToString::to_string),
+        tools_version: facts.tools_version.as_ref().map(ToString::to_string),
         cpu_use: used.cpu,
         mem_use: used.memory,
         figures_time: None,
@@ -184,7 +184,7 @@ mod tests {
         machine.facts.host = Some(ManagedObjectReference::new("HostSystem", "host-1"));
         machine.facts.datastores = vec![ManagedObjectReference::new("Datastore", "ds-1")];
         machine.facts.booted = Some(Timestamp::UNIX_EPOCH);
-        machine.connection = Some("connected".to_owned());
+        machine.connection = Some("connected".into());
         machine
     }
 
@@ -251,11 +251,11 @@ mod tests {
     fn health_names_what_a_machine_waits_for() {
         let mut machine = machine();
         assert_eq!(health(&machine), healthy(true, Reason::Healthy, ""));
-        machine.facts.health = Some("red".to_owned());
+        machine.facts.health = Some("red".into());
         machine.facts.question = Some("Was it moved or copied?".to_owned());
         let waits = "it waits for an answer in vCenter: Was it moved or copied?";
         assert_eq!(health(&machine), healthy(false, Reason::Unhealthy, waits));
-        machine.connection = Some("orphaned".to_owned());
+        machine.connection = Some("orphaned".into());
         assert_eq!(health(&machine).message, "vCenter says that it is orphaned");
     }
 }

@@ -118,7 +118,7 @@ mod tests {
             made: Some(made.clone()),
             storage_mib: None,
         };
-        Machine { marker: Some(marker), instance: Some(made.instance), ..Machine::new(Timestamp::UNIX_EPOCH) }
+        Machine { marker: Some(Box::new(marker)), instance: Some(made.instance), ..Machine::new(Timestamp::UNIX_EPOCH) }
     }
 
     fn inherits(group: &VmGroup, vms: Vec<Machine>) -> Inheritance {

@@ -30,7 +30,7 @@ fn vm(group: &str, slot: u32, storage_mib: Option<u64>) -> Machine {
         made: None,
         storage_mib,
     };
-    Machine { marker: Some(marker), ..Machine::new(Timestamp::UNIX_EPOCH) }
+    Machine { marker: Some(Box::new(marker)), ..Machine::new(Timestamp::UNIX_EPOCH) }
 }
 
 fn mirror(vms: impl IntoIterator<Item = Machine>) -> Mirror {
