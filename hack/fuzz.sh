@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Throws broken input at all that reads what others have written: for a minute altogether, or for as many seconds as are given, at all
-# targets or at the one that is named. `make fuzz` calls it.
+# targets or at the one that is named. With KEEP=1, what reached new code is added to the seeds, as few of it as reach the same. `make fuzz`
+# calls it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,7 +37,7 @@ say "building; takes about 6 minutes, and one after a change"
 for crate in $(cut -d ' ' -f 2 <<<"$targets" | sort -u); do fuzz build "$crate"; done
 
 while read -r target crate what; do
-  # A copy, because the fuzzer adds to its corpus.
+  # A copy, because the fuzzer adds to its corpus. What it adds stays only where KEEP asks for it.
   cp -r "crates/$crate/fuzz/corpus/$target" "$work/$target"
   words=crates/$crate/fuzz/$target.dict
   if ! fuzz run "$crate" "$target" "$work/$target" -- -max_total_time="$each" -timeout=10 -artifact_prefix="$work/" \
@@ -45,6 +46,13 @@ while read -r target crate what; do
     tail -n 40 "$work/log" >&2
     echo "fuzz: $target, $what: one of them breaks it, and is in $work, with the whole log" >&2
     exit 1
+  fi
+  if [ "${KEEP-}" = 1 ]; then
+    # The seeds come first, so that they stay the ones that are known for what they reach.
+    seeds=crates/$crate/fuzz/corpus/$target
+    before=$(find "$seeds" -type f | wc -l)
+    fuzz run "$crate" "$target" "$seeds" "$work/$target" -- -merge=1 >"$work/log.merge" 2>&1 </dev/null || { tail -n 40 "$work/log.merge" >&2; exit 1; }
+    say "$target: $(($(find "$seeds" -type f | wc -l) - before)) inputs more are kept in $seeds"
   fi
   say "$target, $what: none of $(sed -n 's/^stat::number_of_executed_units: *//p' "$work/log") breaks it, in $each s"
 done <<<"$targets"

@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, time::Instant};
 
 use drover_api::VmGroup;
 use drover_core::{
-    Timestamp, Trouble, forecast,
+    Action, Plan, Subject, Timestamp, Trouble, forecast,
     names,
     vmgroup::{
-        Desired, FolderId, Hardware, HotAdd, MachineId, Power,
+        Desired, FolderId, Hardware, HotAdd, MachineId, Observed, Power,
         in_flight::{InFlight, SourceState, plan_unless},
         inventory::{Folder, Inventory, Machine, Marker, Since},
         outcome::{Outcome, RESYNC},
@@ -105,8 +105,9 @@ pub fn reconcile(group: &VmGroup, desired: &Desired, shown: &Shown) {
         let incident = in_flight.judge_group(group, desired, &observed, &[], now);
         observed.is_stopped = incident.is_some();
         let plan = plan_unless(view.conflict().as_deref(), desired, &observed, now);
+        check(desired, &observed, &plan, shown);
         in_flight.note_plan(desired, &plan, false, now);
-        _ = in_flight.order(desired, &observed, &plan, SourceState::Known, false);
+        _ = in_flight.order(desired, &observed, &plan, SourceState::Known);
         _ = in_flight.record.to_write();
         _ = impact(desired, &observed, now).sentences();
         if desired.replicas < 50 && observed.held.len() < 50 {
@@ -124,4 +125,20 @@ pub fn reconcile(group: &VmGroup, desired: &Desired, shown: &Shown) {
         let outcome = Outcome { trouble: obstacles.gravest(), ..outcome };
         _ = reporter.report(group, desired, outcome, (now, read));
     }
+}
+
+/// Whatever is shown: nothing is done to a VM but one that says it is the group's and no copy, and no more VMs are made than there may be.
+fn check(desired: &Desired, observed: &Observed, plan: &Plan, shown: &Shown) {
+    for action in &plan.actions {
+        let Subject::Machine(id) = action.subject() else { continue };
+        let (_, marker, instance) = shown.machines.iter().find(|(other, ..)| *other == id.0).expect("it is shown");
+        let is_copy = marker.made.as_ref().is_some_and(|made| made.instance != *instance);
+        assert!(marker.group == desired.marker_uid && !is_copy, "{action:?} is done to another's {marker:?} of {instance}");
+    }
+    let clones: Vec<_> = plan.actions.iter().filter_map(Action::cloned_slot).collect();
+    let mut slots: BTreeSet<_> = observed.members.iter().map(|member| member.slot).collect();
+    slots.extend(&observed.cloning);
+    slots.extend(&clones);
+    let ceiling = desired.replicas as usize + desired.update.max_surge as usize;
+    assert!(clones.is_empty() || slots.len() <= ceiling, "{clones:?} make {} where {ceiling} are the most", slots.len());
 }

@@ -38,12 +38,12 @@ impl Tag<'_> {
         name.split_once(':').map_or(name, |(_, local)| local)
     }
 
-    /// The type that `xsi:type` names, without a prefix.
+    /// The type that `xsi:type` names, without a prefix. What is left has no colon, so that it is the same when it was written and read again.
     pub fn xsi_type(&self) -> Result<Option<Cow<'_, str>>, ReadError> {
         let value = self.attribute(|prefix, local| prefix.is_some() && local == "type")?;
         Ok(value.map(|value| match value {
-            Cow::Borrowed(name) => Cow::Borrowed(name.split_once(':').map_or(name, |(_, local)| local)),
-            Cow::Owned(name) => Cow::Owned(name.split_once(':').map_or(name.as_str(), |(_, local)| local).to_owned()),
+            Cow::Borrowed(name) => Cow::Borrowed(name.rsplit_once(':').map_or(name, |(_, local)| local)),
+            Cow::Owned(name) => Cow::Owned(name.rsplit_once(':').map_or(name.as_str(), |(_, local)| local).to_owned()),
         }))
     }
 

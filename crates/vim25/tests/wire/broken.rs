@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use vim25::methods::{Login, PowerOnVMTask, RetrievePropertiesEx, RetrieveServiceContent};
 use vim25::refs::{FolderRef, ServiceInstanceRef, VirtualMachineRef};
 use vim25::types::VirtualMachineConfigSpec;
-use vim25::wire::Element;
-use vim25::{Error, Limits, ReadError, Secret, WriteError, read_response, read_response_within, to_envelope};
+use vim25::wire::{Element, Reader, Writer};
+use vim25::{Any, Error, Limits, ReadError, Secret, WriteError, read_response, read_response_within, to_envelope};
 
 use crate::answer;
 
@@ -129,6 +129,26 @@ fn what_xml_cannot_say_is_refused_before_it_is_sent() {
     let state = vim25::enums::VirtualMachinePowerState::default();
     assert!(state.write("state", &mut vim25::wire::Writer::default()).is_err());
     assert!(to_envelope(&RetrieveServiceContent { this: ServiceInstanceRef::new("\u{1}") }).is_err());
+}
+
+#[test]
+fn a_type_of_many_prefixes_is_the_same_when_it_was_written_and_read_again() {
+    let read = |xml: &[u8]| {
+        let mut reader = Reader::new(xml, Limits::default());
+        let tag = reader.next_child().unwrap().unwrap();
+        let mut any = Any::default();
+        any.read(&tag, &mut reader).unwrap();
+        any
+    };
+    let written = |any: &Any| {
+        let mut writer = Writer::default();
+        any.write("val", &mut writer).unwrap();
+        writer.into_bytes()
+    };
+    let fault = r#"<val xsi:type="LocalizedMethodFault"><fault xsi:type="a:b:c"/><localizedMessage/></val>"#;
+    let once = written(&read(fault.as_bytes()));
+    assert!(String::from_utf8_lossy(&once).contains(r#"<fault xsi:type="c">"#), "{}", String::from_utf8_lossy(&once));
+    assert_eq!(written(&read(&once)), once);
 }
 
 #[test]
