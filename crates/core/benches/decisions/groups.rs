@@ -37,6 +37,12 @@ fn plan_half_to_replace(bencher: Bencher<'_, '_>, members: u32) {
     bench_plan(bencher, &Site::half_outdated(members), 1);
 }
 
+/// Each is powered on at once.
+#[divan::bench(args = MEMBERS)]
+fn plan_half_to_power_on(bencher: Bencher<'_, '_>, members: u32) {
+    bench_plan(bencher, &Site::half_off(members), members as usize / 2);
+}
+
 /// Clones are asked for in batches of at most 2000.
 #[divan::bench(args = MEMBERS)]
 fn plan_from_nothing(bencher: Bencher<'_, '_>, members: u32) {

@@ -92,6 +92,15 @@ impl Site {
         site
     }
 
+    /// The same, and every other member is off that should run.
+    pub(crate) fn half_off(members: u32) -> Self {
+        let mut site = Self::at_rest(members);
+        for machine in site.vcenter.machines.iter_mut().step_by(2) {
+            machine.power = Power::Off;
+        }
+        site
+    }
+
     /// A group that has nothing of all that it declares.
     pub(crate) fn empty(members: u32) -> Self {
         let mut site = Self::at_rest(members);

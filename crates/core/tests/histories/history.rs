@@ -298,6 +298,7 @@ impl History<'_> {
             crash: 4 * crash,
             queued: 15 * queued,
             outage: 4 * outage,
+            left_off: 20,
             no_template: self.no_template,
         }
     }

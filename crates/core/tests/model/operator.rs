@@ -56,6 +56,8 @@ pub(crate) struct Mishaps {
     pub crash: u64,
     pub queued: u64,
     pub outage: u64,
+    /// vCenter leaves a clone off that was to be powered on.
+    pub left_off: u64,
     /// Nothing can be cloned: the template is gone.
     pub no_template: bool,
 }

@@ -133,8 +133,7 @@ impl Operator {
         let entry = self.in_flight.record.now().and_then(|record| record.get(slot));
         let incarnation = entry.map_or(Incarnation::default(), |entry| entry.incarnation);
         let instance = names::instance(&desired.marker_uid, slot, incarnation);
-        // vCenter may leave a clone off that was to be powered on.
-        let is_on = desired.power == Power::On && chance.percent(80);
+        let is_on = desired.power == Power::On && chance.percent(100 - place.mishaps.left_off);
         Machine {
             marker: Some(Marker {
                 group: desired.marker_uid.clone(),

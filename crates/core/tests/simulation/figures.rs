@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    MEMORY, Sizes,
+    Course, MEMORY, Sizes,
     fleet::Fleet,
     group::{Ground, Group},
     model::world::Time,
@@ -47,9 +47,10 @@ impl Figures {
             figure("calls a VM that change something", calls_of_vm, Some(1.5)),
             figure("of these refused, because the name was taken", calls(|vcenter| vcenter.calls.refused), Some(0.1)),
             figure("long polls a VM, of all replicas", number(fleet.polled) / vms, None),
+            figure("all calls a VM, long polls included", calls_of_vm + number(fleet.polled) / vms, None),
             figure("writes a group of its record", writes / number(groups().count() as u64), None),
         ];
-        figures.extend(weigh(fleet, vms));
+        figures.extend(weigh(fleet, vms, sizes.course));
         Self(figures)
     }
 
@@ -97,9 +98,10 @@ fn settled(group: &Group) -> f64 {
     group.settled.map_or(f64::INFINITY, |time: Time| number(time.unsigned_abs()))
 }
 
-/// What a VM weighs: in the operator's own state, while that was busy and now, in the VmGroup with its record and status, and in the model.
-fn weigh(fleet: Fleet, vms: f64) -> [Figure; 4] {
-    let busy = number(fleet.lost.0 as u64) / f64::from(fleet.lost.1.max(1));
+/// What a VM weighs: in the operator's own state, while that was busy (if a replica was lost then) and now, in the VmGroup with its record
+/// and status, and in the model.
+fn weigh(fleet: Fleet, vms: f64, course: Course) -> Vec<Figure> {
+    let (bytes, of_vms) = fleet.lost;
     let (mut operators, mut objects, mut worlds) = (Vec::new(), Vec::new(), Vec::new());
     for Group { ground, operator, .. } in fleet.vcenters.into_iter().flat_map(|vcenter| vcenter.groups) {
         let Ground { stored, world, .. } = ground;
@@ -108,12 +110,16 @@ fn weigh(fleet: Fleet, vms: f64) -> [Figure; 4] {
         worlds.push(world);
     }
     let figure = |what, measured, limit| Figure { what, measured, limit };
-    [
-        figure("bytes a VM of the operator's state, busy", busy, Some(2048.0)),
-        figure("bytes a VM of the operator's state, at rest", weight(|| drop(operators)) / vms, Some(1024.0)),
+    let busy = number(bytes as u64) / f64::from(of_vms);
+    let busy = (of_vms > 0).then(|| figure("bytes a VM of the operator's state, busy", busy, Some(2048.0)));
+    // Each VmGroup weighs something itself. The limit is for those that have 20 VMs on average.
+    let limit = (course == Course::Eventful).then_some(1024.0);
+    let rest = [
+        figure("bytes a VM of the operator's state, at rest", weight(|| drop(operators)) / vms, limit),
         figure("bytes a VM of VmGroups, with their status", weight(|| drop(objects)) / vms, None),
         figure("bytes a VM of the modelled vCenters", weight(|| drop(worlds)) / vms, None),
-    ]
+    ];
+    busy.into_iter().chain(rest).collect()
 }
 
 /// How many bytes are given back.

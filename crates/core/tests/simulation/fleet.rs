@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use drover_core::vcenter::assignment::assign;
 
 use crate::{
-    Sizes,
+    Course, Sizes,
     fair::{self, Namespace},
     figures::memory,
     group::Group,
@@ -67,7 +67,9 @@ impl Fleet {
         let happenings = BTreeMap::new();
         let mut fleet = Self { vcenters, replicas, agenda, happenings, now: 0, fair, lost: (0, 0), polled: 0 };
         fleet.assign();
-        fleet.foresee(sizes.expected());
+        if sizes.course == Course::Eventful {
+            fleet.foresee(sizes.expected());
+        }
         fleet
     }
 
@@ -182,10 +184,14 @@ fn groups(sizes: &Sizes, vcenter: u32) -> Vec<Group> {
     let group = |number: u32| {
         let namespace = number / 10;
         let pattern = if namespace.is_multiple_of(2) { LARGE } else { SMALL };
-        let size = pattern[(number % 10) as usize] * sizes.vms / (AVERAGE * sizes.groups);
+        let parts = match sizes.course {
+            Course::Eventful => pattern[(number % 10) as usize],
+            Course::Calm => AVERAGE,
+        };
+        let size = parts * sizes.vms / (AVERAGE * sizes.groups);
         let seed = u64::from(vcenter) << 32 | u64::from(number);
         let namespace = format!("team-{vcenter}-{namespace}");
-        Group::new(&namespace, &format!("group-{number}"), size.max(1), seed)
+        Group::new(&namespace, &format!("group-{number}"), size.max(1), seed, sizes.course)
     };
     (0..sizes.groups / sizes.vcenters).map(group).collect()
 }

@@ -13,11 +13,14 @@ use drover_core::{
 };
 use serde_json::json;
 
-use crate::model::{
-    chance::Chance,
-    operator::{Decided, Mishaps, Operator, Place},
-    stored::Stored,
-    world::{BASE, Time, World, timestamp},
+use crate::{
+    Course,
+    model::{
+        chance::Chance,
+        operator::{Decided, Mishaps, Operator, Place},
+        stored::Stored,
+        world::{BASE, Time, World, timestamp},
+    },
 };
 
 /// A host, by its number.
@@ -43,6 +46,7 @@ pub(crate) struct Ground {
     /// What its vCenter has of it. Groups of one vCenter share hosts and the queue, and nothing else.
     pub world: World,
     chance: Chance,
+    course: Course,
     marked: BTreeSet<String>,
     counts: BTreeMap<&'static str, u64>,
 }
@@ -54,7 +58,8 @@ impl Ground {
         version.unwrap_or(1) - 1
     }
 
-    /// Where a reconcile happens. Nothing goes wrong there by chance: what does is the same for all groups of a vCenter.
+    /// Where a reconcile happens. Nothing goes wrong there by chance but that clones are left off: what else does is the same for all groups
+    /// of a vCenter.
     fn place(&mut self, others_are_cloned: bool, takes: Option<Time>) -> Place<'_> {
         Place {
             desired: &self.desired,
@@ -65,7 +70,7 @@ impl Ground {
             marked: &self.marked,
             released: &[],
             skew: 0,
-            mishaps: Mishaps::default(),
+            mishaps: Mishaps { left_off: if self.course == Course::Eventful { 20 } else { 0 }, ..Mishaps::default() },
             chance: &mut self.chance,
             others_are_cloned,
             takes,
@@ -77,7 +82,7 @@ impl Ground {
 }
 
 impl Group {
-    pub(crate) fn new(namespace: &str, name: &str, replicas: u32, seed: u64) -> Self {
+    pub(crate) fn new(namespace: &str, name: &str, replicas: u32, seed: u64, course: Course) -> Self {
         let group = json!({
             "apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup",
             "metadata": {
@@ -94,6 +99,7 @@ impl Group {
             stored,
             world,
             chance: Chance::from_seed(seed),
+            course,
             marked: BTreeSet::new(),
             counts: BTreeMap::new(),
         };

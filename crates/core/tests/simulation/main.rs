@@ -6,6 +6,7 @@
 //! Of a model are: tasks and how long they take, the clocks of Leases, and the wire.
 //!
 //! `make simulate` runs the large one. `VMS`, `VMGROUPS`, `VCENTERS`, `HOSTS` (of a vCenter), `REPLICAS` and `CLONE_SECONDS` set its size.
+//! With `CALM`, nothing goes wrong and all VmGroups are alike, as where a real operator is measured beside it (`docs/scale.md`).
 
 mod fair;
 mod figures;
@@ -33,6 +34,16 @@ pub(crate) struct Sizes {
     pub replicas: u32,
     /// How long a clone takes on a host that has nothing else to do, on average.
     pub clone_seconds: Time,
+    pub course: Course,
+}
+
+/// What happens on the way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Course {
+    /// VmGroups are large and small, clones long and short, some VMs are left off, vCenters are away, and a replica is lost.
+    Eventful,
+    /// Nothing: all VmGroups are alike, and so are all clones.
+    Calm,
 }
 
 impl Sizes {
@@ -42,13 +53,15 @@ impl Sizes {
             let said = std::env::var(variable).ok();
             said.map_or(otherwise, |said| said.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
         };
+        let course = if std::env::var_os("CALM").is_some() { Course::Calm } else { Course::Eventful };
         Self {
             vms: number("VMS", 2000),
             groups: number("VMGROUPS", 100),
             vcenters: number("VCENTERS", 5).max(1),
             hosts: number("HOSTS", 4).max(1),
-            replicas: number("REPLICAS", 3).max(2),
+            replicas: number("REPLICAS", 3).max(if course == Course::Calm { 1 } else { 2 }),
             clone_seconds: Time::from(number("CLONE_SECONDS", 60).max(1)),
+            course,
         }
     }
 
@@ -64,7 +77,7 @@ fn many_groups_on_many_vcenters_take_little_longer_than_the_hosts_need_and_each_
     let sizes = Sizes::from_environment();
     let mut fleet = Fleet::new(&sizes);
     let finished = fleet.run(10 * sizes.expected() + 10_000);
-    let Sizes { vms, groups, vcenters, hosts, replicas, clone_seconds } = sizes;
+    let Sizes { vms, groups, vcenters, hosts, replicas, clone_seconds, .. } = sizes;
     println!(
         "{vms} VMs in {groups} groups on {vcenters} vCenters of {hosts} hosts, {replicas} replicas, {clone_seconds} s a clone: all \
          as declared after {finished} s"

@@ -12,7 +12,7 @@ use drover_core::{
 };
 
 use crate::{
-    Sizes,
+    Course, Sizes,
     group::{Group, Host},
     model::{
         chance::Chance,
@@ -31,6 +31,7 @@ pub(crate) struct VCenter {
     /// When each place on each host is free.
     hosts: Vec<[Time; PLACES]>,
     clone_seconds: Time,
+    course: Course,
     chance: Chance,
     /// The replica that works here, if any does.
     pub holder: Option<String>,
@@ -64,6 +65,7 @@ impl VCenter {
             failing: Backoff::new(AVOIDED),
             hosts: vec![[0; PLACES]; sizes.hosts as usize],
             clone_seconds: sizes.clone_seconds,
+            course: sizes.course,
             chance: Chance::from_seed(seed),
             holder: None,
             is_away: false,
@@ -168,7 +170,10 @@ impl VCenter {
             self.calls.refused += 1;
             return Some(1);
         }
-        let percent = Time::try_from(80 + self.chance.below(41)).unwrap();
+        let percent = match self.course {
+            Course::Eventful => Time::try_from(80 + self.chance.below(41)).unwrap(),
+            Course::Calm => 100,
+        };
         let takes = (self.clone_seconds * percent / 100).max(1);
         self.work += takes;
         let place = self.hosts[host as usize].iter_mut().min().unwrap();
