@@ -62,5 +62,5 @@ pub use strangers::Strangers;
 pub use tenant::Tenant;
 pub use terminal::Terminal;
 pub use untouched::Untouched;
-pub use vcenter::{MachineCounts, PowerChange, Rule, VCenter};
+pub use vcenter::{MachineCounts, PowerChange, Rule, Touch, VCenter};
 pub use world::{Vm, World};

@@ -154,6 +154,16 @@ pub fn slope(points: &[(f64, f64)]) -> f64 {
     shared / own
 }
 
+/// How much more `y` grows for each `x` in the last step than in all before it: 1 on a straight line, wherever that begins, and more where
+/// it bends upwards. What begins to grow in the last step only is infinite.
+#[must_use]
+pub fn bend(points: &[(f64, f64)]) -> f64 {
+    let [first, .., before, last] = points else { panic!("there are less than three sizes") };
+    let steepness = |from: &(f64, f64), to: &(f64, f64)| ((to.1 - from.1) / (to.0 - from.0)).max(0.0);
+    let (early, late) = (steepness(first, before), steepness(before, last));
+    if late > 0.0 { late / early } else { 0.0 }
+}
+
 /// The power of `x` that `y` grows with: 0 if it does not, 1 if it doubles when `x` does.
 #[must_use]
 pub fn exponent(points: &[(f64, f64)]) -> f64 {
@@ -189,6 +199,13 @@ mod tests {
         near(exponent(&points(|x| 3.0 * x)), 1.0);
         near(exponent(&points(|x| x * x)), 2.0);
         near(slope(&points(|x| 12.0 * x + 5e6)), 12.0);
+        near(bend(&points(|x| 12.0 * x + 5e6)), 1.0);
+        near(bend(&points(|x| x * x)), 2.4);
+        near(bend(&points(|x| 5.0 - x)), 0.0);
+        // An exponent hides what such a bend shows.
+        let breaks = points(|x| 5000.0 + x + (x - 400.0).max(0.0));
+        assert!(exponent(&breaks) < 0.1 && bend(&breaks) > 1.9, "{breaks:?}");
+        assert!(bend(&points(|x| (x - 400.0).max(0.0))).is_infinite());
     }
 
     #[test]

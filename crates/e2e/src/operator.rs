@@ -45,6 +45,11 @@ impl Operator {
         Self::run(&before.binary(), "before", sandbox, vcenter, &[], None)
     }
 
+    /// Starts an operator that was built in another way.
+    pub fn start_program(binary: &Path, sandbox: &Sandbox, vcenter: &VCenter) -> io::Result<Self> {
+        Self::run(binary, "drover", sandbox, vcenter, &[], None)
+    }
+
     /// Starts one of several operators, with a gate before its API server.
     pub fn start_as_behind(
         name: &str,

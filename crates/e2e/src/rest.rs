@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::{Namespace, Operator, Sandbox, eventually};
 
-/// Shows all hosts and machines of a vCenter, and asserts what that costs while nothing happens to them: vCenter no more than
-/// two calls a minute, and the API server not one write. Returns how many calls there were.
+/// Shows all hosts and machines of a vCenter, and asserts that this costs the API server not one write while nothing happens to them.
+/// Returns how many calls vCenter had meanwhile.
 pub fn at_rest(hosts: usize, machines: usize, watched_for: Duration) -> u64 {
     let flags = [format!("--hosts={hosts}"), format!("--machines={machines}")];
     let sandbox = Sandbox::start(&format!("rest-{machines}"), &[&flags[0], &flags[1]]).unwrap();
@@ -42,8 +42,6 @@ pub fn at_rest(hosts: usize, machines: usize, watched_for: Duration) -> u64 {
     assert_eq!(writes_after, writes_before, "nothing happens, and nothing is written");
     assert_eq!(calls_before["methods"]["CreatePropertyCollector"], 1, "{calls_before}");
     let new = calls_after["total"].as_u64().unwrap() - calls_before["total"].as_u64().unwrap();
-    // Those of a time that has only begun count too.
-    assert!(new <= 1 + watched_for.as_secs() / 30, "{calls_before}, then {calls_after}");
     assert_eq!(calls_after["methods"]["Login"], 1, "{calls_after}");
     new
 }

@@ -96,6 +96,17 @@ pub struct PowerChange {
     pub at: f64,
 }
 
+/// A call to a VM, whatever came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Touch {
+    /// The SOAP method.
+    pub method: String,
+    /// The instance UUID of the VM, or nothing where it wasn't there.
+    pub instance: String,
+    /// When, as of [`PowerChange`].
+    pub at: f64,
+}
+
 impl VCenter {
     /// The vCenter that the sandbox's environment describes under this number.
     pub(crate) fn from_environment(environment: &BTreeMap<String, String>, number: usize) -> Option<Self> {
@@ -203,6 +214,19 @@ impl VCenter {
     /// Forgets when machines were powered on and off.
     pub fn forget_power_changes(&self) {
         self.control("DELETE", "/power", &Value::Null).expect("the history can always be forgotten");
+    }
+
+    /// All calls of clients whose name begins so to VMs, or that move VMs, since these were last asked for.
+    #[must_use]
+    pub fn take_touches(&self, client: &str) -> Vec<Touch> {
+        let asked = self.control("GET", &format!("/touched?client={client}&forget=true"), &Value::Null);
+        let touch = |touch: &Value| Touch {
+            method: touch["method"].as_str().expect("a call has a method").to_owned(),
+            instance: touch["instance"].as_str().unwrap_or_default().to_owned(),
+            at: touch["at"].as_f64().expect("it was at some time"),
+        };
+        let touches = asked.expect("calls can always be read");
+        touches.as_array().expect("calls are a list").iter().map(touch).collect()
     }
 
     /// How many sessions Drover has.

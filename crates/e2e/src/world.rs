@@ -6,9 +6,10 @@ use serde_json::{Deserializer, Value};
 
 use crate::VCenter;
 
-const PROPERTIES: [&str; 10] = [
+const PROPERTIES: [&str; 11] = [
     "name",
     "parent",
+    "runtime.host",
     "runtime.powerState",
     "runtime.connectionState",
     "config.instanceUuid",
@@ -28,6 +29,8 @@ pub struct Vm {
     pub name: String,
     /// The path of the folder that it is in.
     pub folder: String,
+    /// The name of the host that it is on.
+    pub host: String,
     /// Such as `poweredOn`.
     pub power: String,
     /// Such as `connected`.
@@ -81,6 +84,12 @@ impl Vm {
     pub fn round(&self) -> &str {
         self.key("guestinfo.round")
     }
+
+    /// What tests tell templates apart by: a clone has the keys of its template.
+    #[must_use]
+    pub fn made_from(&self) -> &str {
+        self.key("guestinfo.from")
+    }
 }
 
 /// All of it.
@@ -102,12 +111,14 @@ impl World {
             objects.map_err(|error| format!("{error}: {shown}"))
         };
         let (vms, folders) = (objects("m", &PROPERTIES)?, objects("f", &["name", "parent"])?);
+        let host = |object: &Value| (text(&object["obj"]["value"]), text(of(object, "name")));
+        let hosts: BTreeMap<_, _> = objects("h", &["name"])?.iter().map(host).collect();
         let folder = |object: &Value| {
             let parent = text(&of(object, "parent")["value"]);
             (text(&object["obj"]["value"]), (text(of(object, "name")), parent))
         };
         let folders: BTreeMap<_, _> = folders.iter().map(folder).collect();
-        let vms = vms.iter().map(|object| vm(object, &folders)).collect();
+        let vms = vms.iter().map(|object| vm(object, &folders, &hosts)).collect();
         let folders = folders.keys().map(|id| path(&folders, id)).collect();
         Ok(Self { vms, folders })
     }
@@ -124,12 +135,14 @@ impl World {
     }
 }
 
-fn vm(object: &Value, folders: &BTreeMap<String, (String, String)>) -> Vm {
+fn vm(object: &Value, folders: &BTreeMap<String, (String, String)>, hosts: &BTreeMap<String, String>) -> Vm {
+    let host = text(&of(object, "runtime.host")["value"]);
     let keys = of(object, "config.extraConfig")["_value"].as_array().into_iter().flatten();
     Vm {
         id: text(&object["obj"]["value"]),
         name: text(of(object, "name")),
         folder: path(folders, &text(&of(object, "parent")["value"])),
+        host: hosts.get(&host).cloned().unwrap_or_default(),
         power: text(of(object, "runtime.powerState")),
         connection: text(of(object, "runtime.connectionState")),
         instance: text(of(object, "config.instanceUuid")),

@@ -1,5 +1,6 @@
 //! What can be changed of a machine that runs, and which names can be had.
 
+use drover_e2e::World;
 use serde_json::json;
 use vim25::{
     Client, Inventory,
@@ -97,4 +98,24 @@ async fn a_name_that_is_taken_can_not_be_had_by_renaming_or_moving_either() {
         let refused = finish(&client, task).await.unwrap_err();
         assert!(refused.fault().unwrap().is_named("DuplicateName"), "{refused}");
     }
+}
+
+#[test]
+fn calls_to_machines_are_noted_whatever_comes_of_them() {
+    let vcenter = sandbox().own_vcenter();
+    clone(&vcenter, "noted", FOLDER).unwrap();
+    let _ = vcenter.take_touches("");
+    let world = World::look(&vcenter).unwrap();
+    let noted = world.vms.iter().find(|vm| vm.name == "noted").unwrap();
+    let rule = vcenter.rule(&json!({"method": "PowerOnVM_Task", "fault": {"type": "InvalidState"}}));
+    vcenter.govc(&["vm.power", "-on", &noted.path()]).unwrap_err();
+    rule.assert_hit();
+    vcenter.govc(&["folder.create", "/DC0/vm/noted-here"]).unwrap();
+    vcenter.govc(&["object.mv", &noted.path(), "/DC0/vm/noted-here"]).unwrap();
+    assert_eq!(vcenter.take_touches("drover"), []);
+    let touches = vcenter.take_touches("govc");
+    let methods: Vec<_> = touches.iter().map(|touch| touch.method.as_str()).collect();
+    assert_eq!(methods, ["PowerOnVM_Task", "MoveIntoFolder_Task"]);
+    assert!(touches.iter().all(|touch| touch.instance == noted.instance), "{touches:?}, {noted:?}");
+    assert_eq!(vcenter.take_touches("govc"), [], "what was told is forgotten");
 }

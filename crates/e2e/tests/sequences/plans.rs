@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use drover_e2e::{Chance, Sandbox, borders};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+
+use crate::contradictions;
 
 /// One object's life.
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ pub(crate) struct Plan {
 pub(crate) struct Edit {
     pub(crate) fields: Vec<String>,
     pub(crate) spec: Value,
+    /// Whether a rule of the schema says so.
+    pub(crate) has_to_be_refused: bool,
 }
 
 /// What can be written of each kind.
@@ -66,7 +70,8 @@ impl Catalogue {
         let kind = kind(&mut chance);
         let entry = &self.kinds[kind];
         let edits = (0..chance.between(2, 4)).map(|_| entry.edit(kind, &mut chance)).collect();
-        Plan { number, seed, kind, api: entry.api.clone(), edits, last: entry.base.clone() }
+        let last = lasting(kind, valid(kind, &entry.base, &mut chance).spec);
+        Plan { number, seed, kind, api: entry.api.clone(), edits, last }
     }
 }
 
@@ -82,24 +87,88 @@ fn kind(chance: &mut Chance) -> &'static str {
 }
 
 impl Entry {
-    /// One edit: valid, odd in one field, or in two that may contradict each other.
+    /// One edit: valid, odd in one field, or in two that may contradict each other, or against a rule.
     fn edit(&self, kind: &str, chance: &mut Chance) -> Edit {
         let roll = chance.below(100);
         if roll < 30 {
             return valid(kind, &self.base, chance);
         }
+        if let Some((change, fields)) = chance.pick(&contradictions::of(kind)).filter(|_| roll >= 90) {
+            let mut spec = self.base.clone();
+            merge(&mut spec, change);
+            let fields = fields.iter().map(ToString::to_string).collect();
+            return Edit { fields, spec, has_to_be_refused: true };
+        }
         let case = chance.pick(&self.odd).expect("a schema has borders");
-        let mut edit = Edit { fields: vec![case.field.clone()], spec: case.value.clone() };
-        if roll >= 75 {
-            let other = chance.pick(&self.odd).expect("a schema has borders");
-            if let (Some(spec), Some(fields)) = (edit.spec.as_object_mut(), other.value.as_object()) {
-                let top = other.field.trim_start_matches('.').split(['.', '[']).next().unwrap_or_default();
-                spec.extend(fields.get(top).map(|value| (top.to_owned(), value.clone())));
-                edit.fields.push(other.field.clone());
+        let mut edit = Edit { fields: vec![case.field.clone()], spec: case.value.clone(), has_to_be_refused: false };
+        if roll >= 65 {
+            let other = self.beside(&case.field, chance);
+            if put(&mut edit.spec, &other) {
+                edit.fields.push(other.field);
             }
         }
         edit
     }
+
+    /// Something odd beside a field: in the same part of the spec half of the time, where two are most likely to contradict each other.
+    fn beside(&self, field: &str, chance: &mut Chance) -> borders::Case {
+        let is_beside = |other: &&borders::Case| top(&other.field) == top(field) && path(&other.field) != path(field);
+        let beside: Vec<_> = self.odd.iter().filter(is_beside).collect();
+        let is_near = chance.percent(50);
+        let near = chance.pick(&beside).copied().filter(|_| is_near);
+        near.or_else(|| chance.pick(&self.odd)).expect("a schema has borders").clone()
+    }
+}
+
+/// The names on the way to a field, up to the first list or map.
+fn path(field: &str) -> Vec<&str> {
+    let names = field.split('[').next().unwrap_or_default();
+    names.split('.').filter(|name| !name.is_empty()).collect()
+}
+
+fn top(field: &str) -> Option<&str> {
+    path(field).first().copied()
+}
+
+/// Puts what is odd about a case into a spec, and leaves all else of it as it is. False if there is no place for it.
+fn put(spec: &mut Value, case: &borders::Case) -> bool {
+    let names = path(&case.field);
+    let Some((last, way)) = names.split_last() else { return false };
+    let mut place = spec;
+    for name in way {
+        let Some(fields) = place.as_object_mut() else { return false };
+        place = fields.entry(*name).or_insert_with(|| Value::Object(Map::new()));
+    }
+    let odd = names.iter().fold(&case.value, |value, name| &value[*name]);
+    let Some(fields) = place.as_object_mut() else { return false };
+    fields.insert((*last).to_owned(), odd.clone());
+    true
+}
+
+/// Changes a value as a merge patch does.
+fn merge(value: &mut Value, change: &Value) {
+    let (Some(fields), true) = (change.as_object(), value.is_object()) else {
+        *value = change.clone();
+        return;
+    };
+    for (name, field) in fields {
+        if field.is_null() {
+            value.as_object_mut().into_iter().for_each(|fields| drop(fields.remove(name)));
+        } else {
+            merge(&mut value[name], field);
+        }
+    }
+}
+
+/// The same as what an object can end with: nothing that keeps it from getting there, or from going with all that it had.
+fn lasting(kind: &str, mut spec: Value) -> Value {
+    match kind {
+        "VmGroup" => (spec["deletionPolicy"], spec["paused"]) = (json!("Delete"), json!(false)),
+        // There is no node that a shell could run on.
+        "MyOwnShell" => spec["size"] = json!(0),
+        _ => {}
+    }
+    spec
 }
 
 /// A spec that makes sense.
@@ -122,10 +191,10 @@ fn valid(kind: &str, base: &Value, chance: &mut Chance) -> Edit {
         "VCenter" => spec["limits"] = json!({"operations": chance.between(1, 9)}),
         _ => {}
     }
-    Edit { fields: Vec::new(), spec }
+    Edit { fields: Vec::new(), spec, has_to_be_refused: false }
 }
 
-/// A valid spec of each kind, which every sequence ends with.
+/// A valid spec of each kind, which all others vary.
 fn bases(sandbox: &Sandbox) -> BTreeMap<&'static str, Value> {
     let vcenter = sandbox.vcenter();
     let authority = std::fs::read_to_string(&vcenter.ca_file).expect("the sandbox has written its authority");

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_e2e::{Failure, Namespace, Sandbox, World};
+use drover_e2e::{Failure, Namespace, Sandbox, Vm, World};
 use serde_json::{Value, json};
 
 use crate::plans::{Edit, Plan};
@@ -83,11 +83,17 @@ impl Player<'_> {
             }
             return is_refusal(edit, &failure.stderr);
         }
+        if edit.has_to_be_refused {
+            return Err("it is against a rule, and was let in".to_owned());
+        }
         let began = Instant::now();
         loop {
             let object = self.get().map_err(|failure| failure.to_string())?;
             match word(&object) {
-                Some(Word::Ready) => tally.ready += 1,
+                Some(Word::Ready) => {
+                    tally.ready += 1;
+                    self.world(&object)?;
+                }
                 Some(Word::Stalled) => tally.stalled += 1,
                 Some(Word::AtWork) if began.elapsed() > MIDST => tally.at_work += 1,
                 _ if began.elapsed() > SAYS => {
@@ -110,7 +116,7 @@ impl Player<'_> {
             let complaint = match &declared {
                 Err(failure) => failure.to_string(),
                 Ok(_) => match self.get() {
-                    Ok(object) if matches!(word(&object), Some(Word::Ready)) => match self.world() {
+                    Ok(object) if matches!(word(&object), Some(Word::Ready)) => match self.world(&object) {
                         Ok(()) => return Ok(()),
                         Err(wrong) => wrong,
                     },
@@ -128,21 +134,30 @@ impl Player<'_> {
         }
     }
 
-    /// Whether the VMs of a group are as it declares in the end.
-    fn world(&self) -> Result<(), String> {
+    /// Whether the VMs of a group are as it declares, where it says so.
+    fn world(&self, object: &Value) -> Result<(), String> {
         if self.plan.kind != "VmGroup" {
             return Ok(());
         }
-        let object = self.get().map_err(|failure| failure.to_string())?;
-        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        let (uid, spec) = (object["metadata"]["uid"].as_str().unwrap_or_default(), &object["spec"]);
         let world = World::look(self.sandbox.vcenter())?;
         let members: Vec<_> = world.made_by(uid).collect();
-        let is_so = members.iter().all(|vm| {
-            json!([vm.cpus, vm.memory_mib, vm.power])
-                == json!([self.plan.last["cpu"], self.plan.last["memory"].as_u64().unwrap_or(0) * 1024, "poweredOn"])
-        });
-        let count = json!(members.len()) == self.plan.last["replicas"];
-        if is_so && count { Ok(()) } else { Err(format!("its status says Ready, and its VMs are {members:?}")) }
+        let power = match spec["powerState"].as_str() {
+            Some("Off") => "poweredOff",
+            Some("Suspended") => "suspended",
+            _ => "poweredOn",
+        };
+        let memory = spec["memory"].as_u64().unwrap_or(0) * 1024;
+        // With OnDelete, VMs stay as they are when the spec changes.
+        let keeps_old = spec["update"]["strategy"] == "OnDelete";
+        let has_hardware = |vm: &Vm| keeps_old || (json!(vm.cpus) == spec["cpu"] && vm.memory_mib == memory);
+        let is_so = members.iter().all(|vm| vm.power == power && has_hardware(vm));
+        let count = json!(members.len()) == spec["replicas"];
+        if is_so && count {
+            Ok(())
+        } else {
+            Err(format!("its status says Ready of {spec}, and its VMs are {members:?}"))
+        }
     }
 
     /// Deletes the object, and waits until it is gone with all that it had.
@@ -163,7 +178,7 @@ impl Player<'_> {
         let world = World::look(self.sandbox.vcenter())?;
         let is_left = |path: &&String| path.contains(&format!("{}.", self.namespace.name));
         let owner = format!("{}/{}", self.namespace.name, self.name());
-        let vms = world.vms.iter().filter(|vm| vm.keys.get("drover.owner") == Some(&owner)).map(drover_e2e::Vm::path);
+        let vms = world.vms.iter().filter(|vm| vm.keys.get("drover.owner") == Some(&owner)).map(Vm::path);
         let left: Vec<_> = world.folders.iter().filter(is_left).cloned().chain(vms).collect();
         if left.is_empty() { Ok(()) } else { Err(format!("it is gone, and has left {left:?}")) }
     }
@@ -201,9 +216,9 @@ fn leaf(field: &str) -> &str {
 
 /// Whether any of the odd fields is named, or what is above it.
 fn is_named(edit: &Edit, text: &str) -> bool {
-    let parts = |field: &str| {
-        field.split(['.', '[', ']']).filter(|part| !part.is_empty()).map(ToOwned::to_owned).collect::<Vec<_>>()
-    };
+    // The place in a list and the key of a map are words that any sentence may have.
+    let is_name = |part: &&str| !part.is_empty() && *part != "0" && *part != "key";
+    let parts = |field: &str| field.split(['.', '[', ']']).filter(is_name).map(ToOwned::to_owned).collect::<Vec<_>>();
     edit.fields.iter().any(|field| {
         field.is_empty() || text.contains(leaf(field)) || parts(field).iter().any(|part| text.contains(part))
     })

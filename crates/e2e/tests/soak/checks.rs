@@ -6,27 +6,31 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drover_e2e::{Program, Vm, World, binary};
+use drover_e2e::{Vm, World};
 use serde_json::{Value, json};
 
-use crate::{edits, model::Key, storm::Storm};
+use crate::{edits, model::Key, people, storm::Storm};
 
 /// How long the world has to become as declared when all faults are lifted. A VM that nobody shows is given up after one minute.
 const CALM: Duration = Duration::from_mins(5);
-/// How long after the last fault a status may still be of before it.
+/// After this, a group that waits for a person gets one.
+const UNAIDED: Duration = Duration::from_mins(1);
+/// How long after the last fault, or after somebody did something to a group, its status may still be of before it.
 const NEWS: Duration = Duration::from_secs(15);
 /// How long an administrator may see nothing of a vCenter that is there.
 const BLIND: Duration = Duration::from_secs(40);
-/// For how long nothing may be done any more in the end.
-const REST: Duration = Duration::from_secs(8);
 
 /// Looks whether anything is wrong that must never be, whatever goes on.
 pub(crate) fn sample(storm: &mut Storm) -> Option<World> {
     storm.assert_all_run();
+    let meddled = storm.model.meddled(&storm.vcenter.take_touches("drover"));
+    assert!(meddled.is_empty(), "{}", meddled.join("\n"));
     if !storm.is_there() {
         storm.seen = Instant::now();
         return None;
     }
+    let quiet: Vec<_> = storm.model.groups.iter().filter(|(_, group)| group.disturbed.elapsed() > NEWS).collect();
+    let quiet: Vec<_> = quiet.into_iter().map(|(key, _)| (key.clone(), status(storm, key))).collect();
     let world = match World::look(&storm.vcenter) {
         Ok(world) => world,
         Err(error) => {
@@ -36,18 +40,58 @@ pub(crate) fn sample(storm: &mut Storm) -> Option<World> {
     };
     storm.seen = Instant::now();
     if storm.is_in_sight() {
-        let mut wrong = storm.model.touched(&world);
-        wrong.extend(storm.model.surplus(&world));
+        let mut wrong = always_wrong(storm, &world);
+        if !storm.hides() {
+            wrong.extend(take_up_settled(storm, &quiet, &world));
+        }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
     Some(world)
 }
 
-/// Waits until the world is exactly as declared, and stays so.
-pub(crate) fn calm(storm: &mut Storm) {
+/// What must not be at any moment.
+fn always_wrong(storm: &Storm, world: &World) -> Vec<String> {
+    let mut wrong = storm.model.touched(world);
+    wrong.extend(storm.model.surplus(world));
+    wrong.extend(storm.model.replaced(world));
+    for going in &storm.model.going {
+        let gone = going.kept.iter().filter(|vm| world.by_instance(&vm.instance).is_none());
+        wrong.extend(gone.map(|vm| format!("{} was to stay with {}, and is gone", vm.path(), going.policy)));
+    }
+    wrong
+}
+
+/// Takes note of the VMs of groups that are as declared. Returns what statuses say that isn't so, where there was time to tell.
+fn take_up_settled(storm: &mut Storm, quiet: &[(Key, Value)], world: &World) -> Vec<String> {
+    let mut lies = Vec::new();
+    for (key, before) in quiet {
+        let after = status(storm, key);
+        let group = &storm.model.groups[key];
+        if before != &after || unsettled(group.replicas(), &after).is_some() {
+            continue;
+        }
+        let differences = group.differences(key, world, &storm.model.unregistered);
+        if differences.is_empty() {
+            let members = storm.model.certain(world, &group.marker).into_iter().cloned().collect::<Vec<_>>();
+            let is_whole = members.len() as u64 == group.replicas();
+            if let Some(group) = storm.model.groups.get_mut(key).filter(|_| is_whole) {
+                group.settle(members);
+            }
+        } else if storm.lull.is_some_and(|lull| lull.elapsed() > NEWS) {
+            lies.extend(
+                differences.iter().map(|difference| format!("the status lies: {difference}: {}", after["status"])),
+            );
+        }
+    }
+    lies
+}
+
+/// Waits until the world is exactly as declared, and stays so for a while.
+pub(crate) fn calm(storm: &mut Storm, rest: Duration) {
     let began = Instant::now();
+    let mut helped = BTreeSet::new();
     loop {
-        help(storm);
+        people::help(storm);
         edits::bury(storm);
         let found = differences(storm);
         if found.differences.is_empty() {
@@ -55,6 +99,9 @@ pub(crate) fn calm(storm: &mut Storm) {
         }
         if began.elapsed() > NEWS {
             assert!(found.lies.is_empty(), "the status lies:\n{}", found.lies.join("\n"));
+        }
+        if began.elapsed() > UNAIDED {
+            people::mend(storm, &mut helped);
         }
         assert!(
             began.elapsed() < CALM,
@@ -64,12 +111,26 @@ pub(crate) fn calm(storm: &mut Storm) {
         thread::sleep(Duration::from_millis(500));
     }
     println!("soak: the world is as declared {:.0} s after the last fault", began.elapsed().as_secs_f64());
+    stays(storm, rest);
+}
+
+/// Asserts that nothing more is done, and nothing written.
+fn stays(storm: &mut Storm, rest: Duration) {
     storm.vcenter.forget_calls();
-    thread::sleep(REST);
+    let before = versions(storm);
+    thread::sleep(rest);
     let changes = storm.vcenter.changes();
     assert!(changes.is_empty(), "though all is as declared, more is done: {changes:?}");
+    let after = versions(storm);
+    assert_eq!(before, after, "though all is as declared, more is written");
     let again = differences(storm).differences;
     assert!(again.is_empty(), "what was as declared is not any more:\n{}", again.join("\n"));
+}
+
+/// The versions of all groups, which any write to one changes.
+fn versions(storm: &Storm) -> Vec<(Key, Value)> {
+    let version = |key: &Key| (key.clone(), status(storm, key)["metadata"]["resourceVersion"].clone());
+    storm.model.groups.keys().map(version).collect()
 }
 
 struct Found {
@@ -109,14 +170,27 @@ fn differences(storm: &Storm) -> Found {
         let status = &status(storm, &going.key)["status"];
         format!("{going:?} is not gone: {}", status["lastMessage"])
     }));
-    differences.extend(storm.model.touched(&world));
-    differences.extend(storm.model.surplus(&world));
+    differences.extend(always_wrong(storm, &world));
+    differences.extend(storm.model.meddled(&storm.vcenter.take_touches("drover")));
     differences.extend(storm.model.orphans(&world));
+    differences.extend(disks_left(storm, &world));
     Found { differences, lies }
 }
 
+/// Folders of the datastore that are no VM's, and of no VM that somebody took out of the inventory.
+fn disks_left(storm: &Storm, world: &World) -> Vec<String> {
+    let listed = match storm.vcenter.govc(&["datastore.ls", "-ds", "LocalDS_0"]) {
+        Ok(listed) => listed,
+        Err(failure) => return vec![failure.to_string()],
+    };
+    let folder = |vm: &Vm| vm.file.trim_start_matches("[LocalDS_0] ").split('/').next().map(ToOwned::to_owned);
+    let used: BTreeSet<_> = world.vms.iter().chain(&storm.model.taken_out).filter_map(folder).collect();
+    let left = listed.lines().filter(|name| !used.contains(*name));
+    left.map(|name| format!("the files of {name} are left on the datastore, and no VM has them")).collect()
+}
+
 /// A group as the API server has it.
-fn status(storm: &Storm, key: &Key) -> Value {
+pub(crate) fn status(storm: &Storm, key: &Key) -> Value {
     let group = storm.namespaces[&key.0].get("vg", &key.1);
     group.unwrap_or_else(|failure| json!({"error": failure.to_string()}))
 }
@@ -128,15 +202,14 @@ fn unsettled(replicas: u64, group: &Value) -> Option<String> {
         let mut all = status["conditions"].as_array().into_iter().flatten();
         all.find(|condition| condition["type"] == name).map_or(&Value::Null, |condition| &condition["status"])
     };
-    let is_on = group["spec"]["powerState"] == "On";
-    let ready = if is_on { replicas } else { 0 };
     let is_settled = status["observedGeneration"] == group["metadata"]["generation"]
         && status["phase"] == "RUNNING"
         && [condition("Ready"), condition("Reconciling"), condition("Stalled")] == ["True", "False", "False"]
         && status["incident"].is_null()
         && status["currentReplicas"] == replicas
         && status["desiredReplicas"] == replicas
-        && (status["readyReplicas"] == ready || !is_on)
+        // In the power state that is declared, whichever that is.
+        && status["readyReplicas"] == replicas
         && (status["updatedReplicas"] == replicas || group["spec"]["update"]["strategy"] == "OnDelete");
     let counts = ["currentReplicas", "readyReplicas", "updatedReplicas", "observedGeneration", "incident"];
     let counts = counts.map(|name| format!("{name} {}", status[name])).join(", ");
@@ -160,41 +233,4 @@ fn infos(storm: &Storm, key: &Key, world: &World) -> Vec<String> {
         return Vec::new();
     }
     vec![format!("{}/{}: VMInfos are of {published:?}, and VMs are {certain:?}", key.0, key.1)]
-}
-
-/// What a person does about groups that wait for one, when all VMs that there are can be seen: where too many went missing, to say that
-/// Drover may go on; and to abandon a group that is deleted, of whose VMs none is there and nobody can prove that they were destroyed.
-pub(crate) fn help(storm: &mut Storm) {
-    if !storm.is_in_sight() || !storm.hidden.is_empty() {
-        return;
-    }
-    release_incidents(storm);
-    let Some(world) = storm.world() else { return };
-    for going in &mut storm.model.going {
-        let object = storm.namespaces[&going.key.0].get("vg", &going.key.1).unwrap_or_default();
-        let waits = object["status"]["conditions"][0]["reason"] == "VMsMissing"
-            && object["metadata"]["uid"] == going.uid.as_str();
-        if going.is_abandoned || !waits || world.made_by(&going.marker).next().is_some() {
-            continue;
-        }
-        let annotation = json!({"metadata": {"annotations": {"vm.codeconnect.vmworld.com/abandon": "true"}}});
-        if storm.namespaces[&going.key.0].patch("vg", &going.key.1, &annotation).is_ok() {
-            going.is_abandoned = true;
-            *storm.counts.entry("people: group abandoned").or_default() += 1;
-        }
-    }
-}
-
-fn release_incidents(storm: &mut Storm) {
-    let listed = ["vmgroups", "vcenters"].map(|kind| {
-        let list = storm.sandbox.get(&format!("/apis/vm.codeconnect.vmworld.com/v1alpha1/{kind}")).unwrap_or_default();
-        list["items"].as_array().cloned().unwrap_or_default()
-    });
-    let incidents = listed.iter().flatten().filter_map(|object| object["status"]["incident"].as_str());
-    for incident in incidents.collect::<BTreeSet<_>>() {
-        let drover = Program::at(&binary()).with(storm.sandbox.environment());
-        if drover.run(&["release", incident]).is_ok() {
-            *storm.counts.entry("people: incident released").or_default() += 1;
-        }
-    }
 }

@@ -16,6 +16,7 @@ fn any_running(storm: &mut Storm) -> Option<usize> {
 /// Ends an operator without a word, and starts another in its place at once.
 pub(crate) fn kill(storm: &mut Storm) -> Option<String> {
     let index = any_running(storm)?;
+    storm.assert_all_run();
     storm.replicas[index].operator = None;
     storm.start(index);
     Some(format!("drover-{index}"))
@@ -23,6 +24,7 @@ pub(crate) fn kill(storm: &mut Storm) -> Option<String> {
 
 pub(crate) fn kill_for_a_while(storm: &mut Storm) -> Option<String> {
     let index = any_running(storm)?;
+    storm.assert_all_run();
     storm.replicas[index].operator = None;
     let seconds = storm.chance.between(1, 15);
     storm.lasts("no operator", Kind::Free, seconds, move |storm| {
@@ -52,7 +54,7 @@ pub(crate) fn freeze(storm: &mut Storm) -> Option<String> {
     Some(format!("drover-{index} for {seconds} s"))
 }
 
-/// Tells an operator to stop, as the kubelet does, and kills it if it doesn't in time.
+/// Tells an operator to stop, as the kubelet does, which it has to in time.
 pub(crate) fn stop(storm: &mut Storm) -> Option<String> {
     let index = any_running(storm)?;
     if storm.replicas[index].is_frozen {
@@ -60,7 +62,8 @@ pub(crate) fn stop(storm: &mut Storm) -> Option<String> {
     }
     let mut operator = storm.replicas[index].operator.take()?;
     operator.terminate();
-    operator.succeeds_within(Duration::from_secs(30));
+    let ended = operator.succeeds_within(Duration::from_secs(30));
+    assert!(ended, "an operator that was told to stop has failed; its log:\n{}", operator.log());
     storm.start(index);
     Some(format!("drover-{index}"))
 }
@@ -119,21 +122,40 @@ fn fate(storm: &mut Storm, name: &'static str, requests: Requests, fate: Fate, c
     }
     let rule = storm.gate.rule(requests, fate, 0, count);
     let seconds = storm.chance.between(2, 12);
-    storm.lasts(name, Kind::Free, seconds, move |_| drop(rule.remove()));
+    storm.lasts(name, Kind::Free, seconds, move |storm| storm.hit(name, rule.remove().len() as u64));
     Some(format!("{fate:?} for {seconds} s"))
 }
 
 pub(crate) fn writes_refused(storm: &mut Storm) -> Option<String> {
     let status = *storm.chance.pick(&[409, 429, 500, 503])?;
-    fate(storm, "writes refused", Requests::Writes, Fate::Refused(status), 0)
+    fate(storm, "API server: writes refused", Requests::Writes, Fate::Refused(status), 0)
+}
+
+/// What a group is deleted by in the end is written to the group itself.
+pub(crate) fn finalizers_refused(storm: &mut Storm) -> Option<String> {
+    let status = *storm.chance.pick(&[409, 422, 500])?;
+    fate(storm, "API server: finalizers refused", Requests::Finalizers, Fate::Refused(status), 0)
+}
+
+/// Watches and lists of groups fail, so operators go on with what they know.
+pub(crate) fn reads_refused(storm: &mut Storm) -> Option<String> {
+    let status = *storm.chance.pick(&[403, 429, 500, 503])?;
+    storm.gate.cut();
+    fate(storm, "API server: reads refused", Requests::Reads("/vmgroups"), Fate::Refused(status), 0)
 }
 
 pub(crate) fn watches_expired(storm: &mut Storm) -> Option<String> {
     storm.gate.cut();
-    fate(storm, "watches expired", Requests::Watches, Fate::Refused(410), 20)
+    fate(storm, "API server: watches expired", Requests::Watches, Fate::Refused(410), 20)
+}
+
+/// Watches are told that they begin too long ago, and lists fail: what goes meanwhile is told by nobody.
+pub(crate) fn lists_fail(storm: &mut Storm) -> Option<String> {
+    storm.gate.cut();
+    fate(storm, "API server: watches begun anew", Requests::Reads("/vmgroups"), Fate::Expired, 0)
 }
 
 pub(crate) fn writes_hang(storm: &mut Storm) -> Option<String> {
     let held = if storm.chance.percent(50) { Fate::HeldBefore } else { Fate::HeldAfter };
-    fate(storm, "writes hang", Requests::Writes, held, 2)
+    fate(storm, "API server: writes hang", Requests::Writes, held, 2)
 }

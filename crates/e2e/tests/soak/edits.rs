@@ -1,9 +1,10 @@
 //! What people declare.
 
+use drover_e2e::Vm;
 use serde_json::{Value, json};
 
 use crate::{
-    model::{Going, Key},
+    model::{self, Going, Key},
     storm::{Kind, Storm},
 };
 
@@ -15,7 +16,7 @@ pub(crate) const TEMPLATES: [&str; 2] = ["vm-operator-template", "other-template
 pub(crate) const FOLDERS: [&str; 2] = ["vm-operator", "second-home"];
 pub(crate) const HOSTS: [&str; 3] = ["DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2"];
 /// After how long a VM that nobody shows is given up: longer than any trouble of the storm lasts.
-const LOST_AFTER: u64 = 60;
+pub(crate) const LOST_AFTER: u64 = 60;
 
 fn shown(key: &Key, change: &Value) -> String {
     format!("{}/{} {change}", key.0, key.1)
@@ -131,39 +132,44 @@ pub(crate) fn misname(storm: &mut Storm) -> Option<String> {
     for_a_while(storm, "misnamed", &json!({"template": "no-such-template"}), json!({"template": TEMPLATES[0]}))
 }
 
-/// Whether a group's status says that all is as declared now.
-fn is_settled(storm: &Storm, key: &Key) -> bool {
-    let Ok(group) = storm.namespaces[&key.0].get("vg", &key.1) else { return false };
-    let status = &group["status"];
-    status["observedGeneration"] == group["metadata"]["generation"]
-        && status["conditions"][0]["status"] == "True"
-        && status["currentReplicas"] == group["spec"]["replicas"]
-        && status["updatedReplicas"] == group["spec"]["replicas"]
-}
-
-/// Deletes a group. Which VMs one leaves that is just being changed, nobody can say beforehand: only one that is as declared is deleted so.
+/// Deletes a group, also while vCenter is away. Which VMs one leaves that is just being changed, nobody can say beforehand: only one that is
+/// as declared is deleted so.
 pub(crate) fn delete(storm: &mut Storm) -> Option<String> {
     let key = storm.any_group()?;
     let group = storm.model.groups[&key].clone();
     let policy = group.spec["deletionPolicy"].as_str().unwrap_or("Delete").to_owned();
-    let world = storm.world()?;
     let mut kept = Vec::new();
     if policy != "Delete" {
-        if !storm.is_in_sight() || !is_settled(storm, &key) || group.spec["paused"] == true {
-            return None;
-        }
-        kept.extend(world.made_by(&group.marker).map(|vm| vm.instance.clone()));
-        if kept.len() as u64 != group.replicas() {
-            return None;
-        }
+        // It lets go of VMs that can't be seen as they are.
+        kept = group.as_seen.filter(|_| !storm.hides() && group.spec["paused"] != true)?;
     }
     let object = storm.namespaces[&key.0].get("vg", &key.1).unwrap_or_else(|failure| panic!("{failure}"));
     let uid = object["metadata"]["uid"].as_str().expect("an object has a UID").to_owned();
     storm.namespaces[&key.0].delete("vg", &key.1).unwrap_or_else(|failure| panic!("{failure}"));
     storm.model.groups.remove(&key);
-    let shown = format!("{}/{} with {policy}, {} VMs stay", key.0, key.1, kept.len());
-    storm.model.going.push(Going { key, uid, marker: group.marker, policy, kept, is_abandoned: false });
+    let weather = if storm.is_there() { "" } else { ", while vCenter is away" };
+    let shown = format!("{}/{} with {policy}, {} VMs stay{weather}", key.0, key.1, kept.len());
+    let (marker, most) = (group.marker, group.most);
+    storm.model.going.push(Going { key, uid, marker, policy, most, kept, is_abandoned: false });
     Some(shown)
+}
+
+/// Creates the group that nobody ever does anything to.
+pub(crate) fn create_witness(storm: &mut Storm) {
+    let key = (NAMESPACES[0].to_owned(), "witness".to_owned());
+    let spec = spec(storm, 3);
+    storm.create(&key, &spec, None, true);
+}
+
+fn spec(storm: &mut Storm, replicas: u64) -> Value {
+    storm.round += 1;
+    json!({
+        "replicas": replicas,
+        "cpu": storm.chance.between(1, 2),
+        "lostAfterSeconds": LOST_AFTER,
+        "extraConfig": {"guestinfo.round": storm.round.to_string()},
+        "shutdown": {"graceSeconds": storm.chance.below(2)},
+    })
 }
 
 /// Creates a group where there is none.
@@ -173,14 +179,8 @@ pub(crate) fn create(storm: &mut Storm) -> Option<String> {
         |key: &Key| storm.model.groups.contains_key(key) || storm.model.going.iter().any(|going| going.key == *key);
     let free: Vec<Key> = keys.filter(|key| !is_taken(key)).collect();
     let key = storm.chance.pick(&free)?.clone();
-    storm.round += 1;
-    let mut spec = json!({
-        "replicas": storm.chance.between(0, MOST),
-        "cpu": storm.chance.between(1, 2),
-        "lostAfterSeconds": LOST_AFTER,
-        "extraConfig": {"guestinfo.round": storm.round.to_string()},
-        "shutdown": {"graceSeconds": storm.chance.below(2)},
-    });
+    let replicas = storm.chance.between(0, MOST);
+    let mut spec = spec(storm, replicas);
     let left = storm.model.left.get(&key).cloned().filter(|_| storm.chance.percent(50));
     if let Some(marker) = &left {
         let of_it = |stranger: &&crate::model::Stranger| stranger.left_by.as_ref() == Some(marker);
@@ -190,7 +190,7 @@ pub(crate) fn create(storm: &mut Storm) -> Option<String> {
         storm.model.strangers.retain(|_, stranger| stranger.left_by.as_ref() != Some(marker));
         storm.model.left.remove(&key);
     }
-    storm.create(&key, &spec, left.as_deref());
+    storm.create(&key, &spec, left.as_deref(), false);
     let how = if left.is_some() { ", which takes over the VMs that are left" } else { "" };
     Some(format!("{}/{}{how}", key.0, key.1))
 }
@@ -209,11 +209,20 @@ pub(crate) fn bury(storm: &mut Storm) {
             continue;
         }
         let Some(world) = storm.world() else { return };
-        for instance in &going.kept {
-            let vm = world.by_instance(instance);
-            let vm = vm.unwrap_or_else(|| panic!("{going:?}: the VM {instance} was to stay, and is gone"));
-            assert!(going.policy != "PowerOff" || vm.power == "poweredOff", "{going:?}: {vm:?} is not powered off");
-            storm.model.note("a VM that a group has left,", vm, Some(&going.marker));
+        for was in &going.kept {
+            let vm = world.by_instance(&was.instance);
+            let vm = vm.unwrap_or_else(|| panic!("{going:?}: the VM {} was to stay, and is gone", was.path()));
+            let power = if going.policy == "PowerOff" { "poweredOff".to_owned() } else { was.power.clone() };
+            // A host that was lost brings its VMs back under other ids.
+            let should = Vm { id: vm.id.clone(), power, ..was.clone() };
+            assert!(
+                *vm == should,
+                "{}/{} was deleted with {}: {should:?} is {vm:?}",
+                going.key.0,
+                going.key.1,
+                going.policy
+            );
+            storm.model.note("a VM that a group has left,", vm, model::now(), Some(&going.marker));
         }
         if !going.kept.is_empty() {
             storm.model.left.insert(going.key.clone(), going.marker.clone());

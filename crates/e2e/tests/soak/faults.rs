@@ -1,16 +1,26 @@
 //! What goes wrong in vCenter, and on the way to it. Each lasts for some seconds.
 
+use std::{fs, thread, time::Duration};
+
+use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use serde_json::{Value, json};
 
 use crate::{
     edits::HOSTS,
+    model,
     storm::{Kind, Storm},
 };
 
 /// What Drover changes VMs and folders with.
 const CHANGES: &str = "CloneVM_Task,CreateFolder,Destroy_Task,MoveIntoFolder_Task,PowerOffVM_Task,PowerOnVM_Task,\
                        ReconfigVM_Task,Rename_Task,ShutdownGuest,SuspendVM_Task";
-const TASKS: &str = "CloneVM_Task,Destroy_Task,PowerOffVM_Task,PowerOnVM_Task,ReconfigVM_Task,Rename_Task";
+const TASKS: &str = "CloneVM_Task,Destroy_Task,MoveIntoFolder_Task,PowerOffVM_Task,PowerOnVM_Task,ReconfigVM_Task,Rename_Task,\
+                     SuspendVM_Task";
+
+const ACT_AND_FAIL: &str = "fault: tasks act and fail";
+const RECENT_TASKS: &str = "/recent-tasks";
+/// What leaves a VM destroyed without proof: its task says that it failed, or nobody is told of it.
+pub(crate) const UNPROVING: [&str; 2] = [ACT_AND_FAIL, RECENT_TASKS];
 
 /// Has vCenter misbehave towards Drover by a rule for a while.
 fn by_rule(storm: &mut Storm, name: &'static str, methods: &str, effect: &Value) -> Option<String> {
@@ -23,9 +33,7 @@ fn by_rule(storm: &mut Storm, name: &'static str, methods: &str, effect: &Value)
     }
     let added = storm.vcenter.rule(&rule);
     let seconds = storm.chance.between(3, 15);
-    storm.lasts(name, Kind::Free, seconds, move |_| {
-        added.remove();
-    });
+    storm.lasts(name, Kind::Free, seconds, move |storm| storm.hit(name, added.remove()));
     Some(format!("{effect} for {seconds} s"))
 }
 
@@ -43,51 +51,65 @@ fn passing_fault(storm: &mut Storm) -> Value {
 pub(crate) fn calls_fail(storm: &mut Storm) -> Option<String> {
     let fault = passing_fault(storm);
     let effect = share(storm, "fault", &fault);
-    by_rule(storm, "calls fail", "*", &effect)
+    by_rule(storm, "fault: calls fail", "*", &effect)
 }
 
 pub(crate) fn tasks_fail(storm: &mut Storm) -> Option<String> {
     let fault = passing_fault(storm);
     let effect = share(storm, "taskFault", &fault);
-    by_rule(storm, "tasks fail", TASKS, &effect)
+    by_rule(storm, "fault: tasks fail", TASKS, &effect)
 }
 
 pub(crate) fn tasks_act_and_fail(storm: &mut Storm) -> Option<String> {
     let mut fault = passing_fault(storm);
     fault["when"] = json!("after");
     let effect = share(storm, "taskFault", &fault);
-    by_rule(storm, "tasks act and fail", TASKS, &effect)
+    storm.model.lose_all();
+    by_rule(storm, ACT_AND_FAIL, TASKS, &effect)
 }
 
 pub(crate) fn no_room(storm: &mut Storm) -> Option<String> {
     let effect = share(storm, "taskFault", &json!({"type": "InsufficientMemoryResourcesFault"}));
-    by_rule(storm, "no room", "CloneVM_Task,PowerOnVM_Task", &effect)
+    by_rule(storm, "fault: no room", "CloneVM_Task,PowerOnVM_Task", &effect)
+}
+
+pub(crate) fn no_disk_space(storm: &mut Storm) -> Option<String> {
+    let effect = share(storm, "taskFault", &json!({"type": "NoDiskSpace"}));
+    by_rule(storm, "fault: no disk space", "CloneVM_Task", &effect)
+}
+
+/// vCenter refuses what it is asked for by reasons that are none: that it isn't allowed, is gone, or has a name that is taken.
+pub(crate) fn calls_refused(storm: &mut Storm) -> Option<String> {
+    let faults = ["NoPermission", "ManagedObjectNotFound", "DuplicateName"];
+    let fault = json!({"type": storm.chance.pick(&faults)});
+    let effect = share(storm, "fault", &fault);
+    by_rule(storm, "fault: calls refused", CHANGES, &effect)
 }
 
 pub(crate) fn calls_lost(storm: &mut Storm) -> Option<String> {
     let effect = share(storm, "drop", &json!("before"));
-    by_rule(storm, "calls lost", "*", &effect)
+    by_rule(storm, "fault: calls lost", "*", &effect)
 }
 
 pub(crate) fn answers_lost(storm: &mut Storm) -> Option<String> {
     let effect = share(storm, "drop", &json!("after"));
-    by_rule(storm, "answers lost", "*", &effect)
+    by_rule(storm, "fault: answers lost", "*", &effect)
 }
 
 pub(crate) fn slow(storm: &mut Storm) -> Option<String> {
     let latency = format!("{}ms", storm.chance.between(50, 3000));
-    by_rule(storm, "slow answers", "*", &json!({"latency": latency}))
+    by_rule(storm, "fault: slow answers", "*", &json!({"latency": latency}))
 }
 
 pub(crate) fn hanging(storm: &mut Storm) -> Option<String> {
     let when = if storm.chance.percent(50) { "before" } else { "after" };
     let count = storm.chance.between(1, 3);
-    by_rule(storm, "hanging answers", CHANGES, &json!({"hold": when, "count": count}))
+    by_rule(storm, "fault: hanging answers", CHANGES, &json!({"hold": when, "count": count}))
 }
 
 pub(crate) fn told_late(storm: &mut Storm) -> Option<String> {
     let effect = json!({"tell": "2s", "seed": storm.chance.between(1, 1_000_000)});
-    by_rule(storm, "told late", TASKS, &effect)
+    by_rule(storm, "fault: told late", TASKS, &effect)
 }
 
 fn control(storm: &Storm, method: &str, path: &str, body: &Value) -> Result<Value, String> {
@@ -175,12 +197,25 @@ pub(crate) fn privileges(storm: &mut Storm) -> Option<String> {
 }
 
 pub(crate) fn unreadable(storm: &mut Storm) -> Option<String> {
+    storm.model.lose_all();
     let path = if storm.chance.percent(50) { "config" } else { "config.extraConfig" };
     setting(storm, "/unreadable", &json!({"paths": [path]}), json!({}))
 }
 
 pub(crate) fn recent_tasks(storm: &mut Storm) -> Option<String> {
-    setting(storm, "/recent-tasks", &json!({"notify": false}), json!({"notify": true}))
+    storm.model.lose_all();
+    setting(storm, RECENT_TASKS, &json!({"notify": false}), json!({"notify": true}))
+}
+
+/// Has vCenter hide what is to be hidden now, if it is still there: a VM may have been destroyed meanwhile.
+fn hide(storm: &mut Storm) {
+    loop {
+        let all = json!({"machines": storm.hidden, "folders": storm.hidden_folders});
+        let Err(error) = control(storm, "PUT", "/hidden", &all) else { return };
+        let hidden = storm.hidden.len();
+        storm.hidden.retain(|id| !error.contains(&format!("0 machines are called {id:?}")));
+        assert!(storm.hidden.len() < hidden, "{error}");
+    }
 }
 
 /// Takes a VM out of Drover's sight. An administrator sees it all the same.
@@ -188,11 +223,9 @@ pub(crate) fn hidden(storm: &mut Storm) -> Option<String> {
     if leaves_vms(storm) {
         return None;
     }
-    let (_, vm) = storm.any_member()?;
-    let hide = |storm: &Storm| {
-        let hidden = control(storm, "PUT", "/hidden", &json!({"machines": storm.hidden}));
-        drop(hidden.unwrap_or_else(|error| panic!("{error}")));
-    };
+    let (key, vm) = storm.any_member()?;
+    storm.disturb(&key);
+    storm.model.lose(&key);
     storm.hidden.push(vm.id.clone());
     hide(storm);
     let seconds = storm.chance.between(2, 20);
@@ -204,6 +237,26 @@ pub(crate) fn hidden(storm: &mut Storm) -> Option<String> {
     Some(format!("{} for {seconds} s", vm.path()))
 }
 
+/// Takes the folder of a group out of Drover's sight, with all that is in it.
+pub(crate) fn folder_hidden(storm: &mut Storm) -> Option<String> {
+    let key = storm.any_group().filter(|_| storm.is_in_sight() && !leaves_vms(storm))?;
+    let path = model::folder(&key, &storm.model.groups[&key].spec);
+    if storm.hidden_folders.contains(&path) || !storm.world()?.folders.contains(&path) {
+        return None;
+    }
+    storm.disturb(&key);
+    storm.model.lose(&key);
+    storm.hidden_folders.push(path.clone());
+    hide(storm);
+    let seconds = storm.chance.between(2, 20);
+    let shown = format!("{path} for {seconds} s");
+    storm.lasts("folder hidden", Kind::Free, seconds, move |storm| {
+        storm.hidden_folders.retain(|other| *other != path);
+        hide(storm);
+    });
+    Some(shown)
+}
+
 /// Whether a group is being deleted whose VMs stay: it lets go of VMs that can't be seen as they are, so they had better be seen.
 fn leaves_vms(storm: &Storm) -> bool {
     storm.model.going.iter().any(|going| going.policy != "Delete")
@@ -213,7 +266,9 @@ fn connection(storm: &mut Storm, states: &[&'static str]) -> Option<String> {
     if leaves_vms(storm) {
         return None;
     }
-    let (_, vm) = storm.any_member()?;
+    let (key, vm) = storm.any_member()?;
+    storm.disturb(&key);
+    storm.model.lose(&key);
     let state = *storm.chance.pick(states)?;
     let path = format!("/machines/{}", vm.id);
     control(storm, "PATCH", &path, &json!({"connectionState": state})).ok()?;
@@ -236,11 +291,12 @@ pub(crate) fn disconnected(storm: &mut Storm) -> Option<String> {
 /// Takes a host out of the inventory with all its VMs, whoever's, and brings them back under other ids.
 pub(crate) fn host_lost(storm: &mut Storm) -> Option<String> {
     // Their names are free meanwhile, so nobody else may be gone who would take one.
-    if leaves_vms(storm) || !storm.is_in_sight() {
+    if leaves_vms(storm) || !storm.is_in_sight() || storm.has("strangers") {
         return None;
     }
     let host = *storm.chance.pick(&HOSTS)?;
     let path = format!("/hosts/{host}");
+    storm.model.lose_all();
     control(storm, "DELETE", &path, &Value::Null).unwrap_or_else(|error| panic!("{error}"));
     let seconds = storm.chance.between(2, 20);
     storm.lasts("host", Kind::Blinding, seconds, move |storm| {
@@ -281,4 +337,69 @@ pub(crate) fn noise(storm: &mut Storm) -> Option<String> {
         control(storm, "POST", "/noise", &json!({"rate": 0})).unwrap_or_else(|error| panic!("{error}"));
     });
     Some(format!("{rate} changes a second for {seconds} s"))
+}
+
+/// Has many VMs of others appear at once, and go again.
+pub(crate) fn strangers(storm: &mut Storm) -> Option<String> {
+    // A host that comes back brings its VMs to another folder, and these go with theirs.
+    if storm.has("strangers") || storm.has("host") {
+        return None;
+    }
+    let count = storm.chance.between(10, 60);
+    let crowd = json!({"machines": count, "extraConfigBytes": 1000});
+    control(storm, "POST", "/strangers", &crowd).unwrap_or_else(|error| panic!("{error}"));
+    let seconds = storm.chance.between(5, 20);
+    storm.lasts("strangers", Kind::Free, seconds, |storm| {
+        control(storm, "DELETE", "/strangers", &Value::Null).unwrap_or_else(|error| panic!("{error}"));
+    });
+    Some(format!("{count} for {seconds} s"))
+}
+
+/// A host that is unwell, by what vCenter says.
+pub(crate) fn host_unwell(storm: &mut Storm) -> Option<String> {
+    let host = *storm.chance.pick(&HOSTS)?;
+    let path = format!("/hosts/{host}");
+    let set = |storm: &Storm, path: &str, status: &str| control(storm, "PATCH", path, &json!({"status": status}));
+    // It may be lost now.
+    set(storm, &path, "red").ok()?;
+    let seconds = storm.chance.between(2, 15);
+    storm.lasts("host unwell", Kind::Free, seconds, move |storm| drop(set(storm, &path, "green")));
+    Some(format!("{host} for {seconds} s"))
+}
+
+/// The tools of a guest come or go, and its address with them. One that runs them is asked to shut down.
+pub(crate) fn guest(storm: &mut Storm) -> Option<String> {
+    let (_, vm) = storm.any_member()?;
+    let states = [("guestToolsRunning", "10.0.0.7"), ("guestToolsNotRunning", ""), ("guestToolsExecutingScripts", "")];
+    let (tools, ip) = *storm.chance.pick(&states)?;
+    control(storm, "PATCH", &format!("/machines/{}", vm.id), &json!({"tools": tools, "ip": ip})).ok()?;
+    Some(format!("{} has {tools}", vm.path()))
+}
+
+/// Shows a certificate that nobody trusts, to who connects anew, and then its own again.
+pub(crate) fn certificate(storm: &mut Storm) -> Option<String> {
+    if storm.has("certificate") || !storm.is_there() {
+        return None;
+    }
+    let key = KeyPair::generate().expect("a key can be made");
+    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("it is an address");
+    let unknown = CertifiedIssuer::self_signed(params, key).expect("a key can sign");
+    show(storm, &unknown.pem(), &unknown.key().serialize_pem());
+    let seconds = storm.chance.between(2, 10);
+    storm.lasts("certificate", Kind::Free, seconds, |storm| {
+        let own = |name: &str| fs::read_to_string(storm.sandbox.dir().join("pki").join(name));
+        let [certificate, key] = ["vcsim.crt", "vcsim.key"].map(|name| own(name).expect("the sandbox has written it"));
+        show(storm, &certificate, &key);
+    });
+    Some(format!("for {seconds} s"))
+}
+
+fn show(storm: &Storm, certificate: &str, key: &str) {
+    let shown = json!({"certificate": certificate, "key": key});
+    control(storm, "PUT", "/certificate", &shown).unwrap_or_else(|error| panic!("{error}"));
+    // Those who are connected would go on with what they have seen. One that is away already is left so.
+    if storm.is_there() {
+        control(storm, "POST", "/outage", &json!({"for": "100ms"})).unwrap_or_else(|error| panic!("{error}"));
+        thread::sleep(Duration::from_millis(200));
+    }
 }

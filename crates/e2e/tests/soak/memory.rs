@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 /// How much more an operator may hold at the end of the watch than at its beginning, at an equal number of VMs, as a share of what it holds.
 const GROWTH: f64 = 0.15;
+/// And in bytes a minute, which a long storm must not hide behind what the operator holds anyway.
+const MOST_A_MINUTE: f64 = 400e3;
 /// What comes and goes: an operator that has just started grows until it has met everything once.
 const WARM_UP: Duration = Duration::from_mins(1);
 /// With fewer samples, or a shorter time, nothing is said.
@@ -31,26 +33,24 @@ impl Watch {
         }
     }
 
-    /// What it comes to in words, and whether that is growth.
-    pub(crate) fn verdict(&self) -> (String, bool) {
-        let Some((first, last)) = self.samples.first().zip(self.samples.last()) else {
-            return ("memory: no samples".to_owned(), false);
-        };
-        let minutes = last[0] - first[0];
+    /// What it comes to in words, and whether that is wrong: growth, or nothing to judge by where there has to be (`is_due`).
+    pub(crate) fn verdict(&self, is_due: bool) -> (String, bool) {
+        let minutes = self.samples.first().zip(self.samples.last()).map_or(0.0, |(first, last)| last[0] - first[0]);
         let Some(slope) = slope(&self.samples).filter(|_| self.samples.len() >= FEWEST) else {
-            return (format!("memory: {} samples are too few to judge by", self.samples.len()), false);
+            return (format!("memory: {} samples are too few to judge by", self.samples.len()), is_due);
         };
         let mean = mean(self.samples.iter().map(|sample| sample[2]));
         let growth = slope * minutes / mean;
         let words = format!(
-            "memory: {:.1} MB beside its code, {:+.0} kB a minute at an equal number of VMs, {:+.1}% in {minutes:.1} minutes ({} samples; at most {:+.0}%)",
+            "memory: {:.1} MB beside its code, {:+.0} kB a minute at an equal number of VMs (at most {:+.0}), {:+.1}% in {minutes:.1} minutes (at most {:+.0}%; {} samples)",
             mean / 1e6,
             slope / 1e3,
+            MOST_A_MINUTE / 1e3,
             growth * 100.0,
-            self.samples.len(),
-            GROWTH * 100.0
+            GROWTH * 100.0,
+            self.samples.len()
         );
-        (words, growth > GROWTH)
+        (words, growth > GROWTH || slope > MOST_A_MINUTE)
     }
 }
 

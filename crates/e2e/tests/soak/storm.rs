@@ -9,7 +9,10 @@ use std::{
 use drover_e2e::{Chance, Gate, Namespace, Operator, Sandbox, VCenter, Vm, World, vm_group};
 use serde_json::{Value, json};
 
-use crate::model::{Declared, Key, Model};
+use crate::{
+    faults::UNPROVING,
+    model::{Declared, Key, Model},
+};
 
 /// What a trouble needs to be ended.
 pub(crate) type End = Box<dyn FnOnce(&mut Storm)>;
@@ -44,14 +47,20 @@ pub(crate) struct Storm {
     pub(crate) troubles: Vec<Trouble>,
     /// The ids of VMs that are hidden now.
     pub(crate) hidden: Vec<String>,
+    /// The paths of folders that are hidden now.
+    pub(crate) hidden_folders: Vec<String>,
     /// How often each action was done.
     pub(crate) counts: BTreeMap<&'static str, u64>,
+    /// How many calls and requests each fault has met.
+    pub(crate) hits: BTreeMap<&'static str, u64>,
     /// When the world was last seen, or could not be.
     pub(crate) seen: Instant,
     /// Hosts whose time of maintenance is over.
     pub(crate) open_hosts: Vec<String>,
-    /// VMs whose time out of the inventory is over.
-    pub(crate) out: Vec<Vm>,
+    /// VMs whose time out of the inventory is over, each with when they left it.
+    pub(crate) out: Vec<(Vm, Instant)>,
+    /// Since when nothing is done and nothing goes wrong, if so.
+    pub(crate) lull: Option<Instant>,
     /// Counts up, so that no two rounds of a group are alike.
     pub(crate) round: u64,
 }
@@ -103,22 +112,41 @@ impl Storm {
         if self.is_there() { World::look(&self.vcenter).ok() } else { None }
     }
 
-    /// A group that is declared.
+    /// Whether Drover can't see VMs that are there, or not as they are, though vCenter answers.
+    pub(crate) fn hides(&self) -> bool {
+        let is_blinding = |trouble: &Trouble| trouble.kind == Kind::Blinding;
+        let is_hidden = !self.hidden.is_empty() || !self.hidden_folders.is_empty();
+        is_hidden || !self.out.is_empty() || self.troubles.iter().any(is_blinding)
+    }
+
+    /// A group that is declared, and that something may be done to.
     pub(crate) fn any_group(&mut self) -> Option<Key> {
-        let keys: Vec<_> = self.model.groups.keys().cloned().collect();
+        let groups = self.model.groups.iter().filter(|(_, group)| !group.is_witness);
+        let keys: Vec<_> = groups.map(|(key, _)| key.clone()).collect();
         self.chance.pick(&keys).cloned()
     }
 
-    /// A member of a declared group, with its key.
+    /// A member of a declared group that something may be done to, with its key.
     pub(crate) fn any_member(&mut self) -> Option<(Key, Vm)> {
         let world = self.world()?;
         let members: Vec<_> = self
             .model
             .groups
             .iter()
+            .filter(|(_, group)| !group.is_witness)
             .flat_map(|(key, group)| world.made_by(&group.marker).map(|vm| (key.clone(), vm.clone())))
             .collect();
         self.chance.pick(&members).cloned()
+    }
+
+    /// Takes note that something is done to a group or to VMs of it.
+    pub(crate) fn disturb(&mut self, key: &Key) {
+        self.model.groups.get_mut(key).into_iter().for_each(Declared::disturb);
+    }
+
+    /// Takes note of what a fault has met in the end.
+    pub(crate) fn hit(&mut self, name: &'static str, calls: u64) {
+        *self.hits.entry(name).or_default() += calls;
     }
 
     /// Edits a group's spec, in the model too.
@@ -130,7 +158,7 @@ impl Storm {
     }
 
     /// Declares a group anew. One that was deleted before and left VMs takes them over, or has others.
-    pub(crate) fn create(&mut self, key: &Key, spec: &Value, marker: Option<&str>) {
+    pub(crate) fn create(&mut self, key: &Key, spec: &Value, marker: Option<&str>, is_witness: bool) {
         let mut object = vm_group(&key.1, spec);
         let left = self.model.left.contains_key(key);
         if let Some(take) = marker.or(left.then_some("none")) {
@@ -138,7 +166,10 @@ impl Storm {
         }
         let made = self.namespaces[&key.0].declare(&object).unwrap_or_else(|failure| panic!("{failure}"));
         let uid = marker.or(made["metadata"]["uid"].as_str()).expect("an object has a UID").to_owned();
-        self.model.groups.insert(key.clone(), Declared::new(object["spec"].clone(), uid));
+        self.model.groups.insert(key.clone(), Declared::new(object["spec"].clone(), uid, is_witness));
+        if UNPROVING.iter().any(|trouble| self.has(trouble)) {
+            self.model.lose(key);
+        }
     }
 
     /// Waits until the API server answers.
@@ -161,6 +192,7 @@ impl Storm {
 
     /// Has so many operators run, all of them new.
     pub(crate) fn start_all(&mut self, count: usize) {
+        self.assert_all_run();
         self.replicas.clear();
         self.replicas.resize_with(count, || Replica { operator: None, is_frozen: false });
         for index in 0..count {
