@@ -2,13 +2,15 @@
 # Builds and pushes the operator's image. `make docker-build`, `make docker-push` and `make image` call it.
 #
 #   hack/image.sh build IMG    PROFILE=release (default), or quick for tests: not optimised, built in a fraction of the time
+#   hack/image.sh stage        only puts what the image holds into bin/linux/ARCH
 #   hack/image.sh push IMG
 #   hack/image.sh save IMG FILE   writes it into an OCI archive
 #   hack/image.sh check IMG    fails if the image or the program in it is larger than promised
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-verb=${1:?build, push, save or check} image=${2:?the name of the image, such as registry.example.com/drover:v0.1.0}
+verb=${1:?build, stage, push, save or check}
+[ "$verb" = stage ] || image=${2:?the name of the image, such as registry.example.com/drover:v0.1.0}
 profile=${PROFILE:-release}
 target_dir=${CARGO_TARGET_DIR:-target}
 binary_limit=16000000 image_limit=20000000
@@ -34,8 +36,8 @@ builder() {
     exit 2
   fi
 }
-builder=$(builder)
-if [ "$builder" = buildah ]; then
+[ "$verb" = stage ] || builder=$(builder)
+if [ "${builder:-}" = buildah ]; then
   # In a container there may be no right to mount, nor to have namespaces.
   export BUILDAH_ISOLATION=${BUILDAH_ISOLATION:-chroot}
   buildah info >/dev/null 2>&1 || export STORAGE_DRIVER=vfs
@@ -71,16 +73,21 @@ build() {
     --build-arg "VERSION=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)"
     --build-arg "REVISION=$(git rev-parse HEAD 2>/dev/null || echo unknown)")
   if can_compile; then
-    # One at a time: they share the folder that is packed.
-    mkdir -p bin
-    exec 9>bin/.lock
-    flock 9
-    say "compiling the $profile profile"
-    compile
+    stage
     arguments+=(--build-arg BINARY=prebuilt --build-arg "TARGETARCH=$arch")
   fi
   say "building $image with $builder"
   "$builder" build "${arguments[@]}" .
+}
+
+# The lock is held until the image is built.
+stage() {
+  # One at a time: they share the folder that is packed.
+  mkdir -p bin
+  exec 9>bin/.lock
+  flock 9
+  say "compiling the $profile profile"
+  compile
 }
 
 # The image's content in bytes, uncompressed.
@@ -113,6 +120,7 @@ save() {
 
 case $verb in
 build) build ;;
+stage) can_compile || { echo "hack/image.sh: cargo and musl-gcc are needed, on Linux" >&2; exit 2; }; stage ;;
 push) "$builder" push "$image" ;;
 save) save "${3:?the file to write}" ;;
 check) check ;;

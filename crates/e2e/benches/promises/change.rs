@@ -1,67 +1,88 @@
 //! VMs that are changed, replaced and removed.
 
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use drover_e2e::measurement::{Measurement, to_f64};
 use serde_json::{Value, json};
 
 use crate::{
     results::Run,
-    site::{GLANCE, OPERATOR, Site, count, now, powered_on, until},
+    site::{CLONE, CONTENDED, GLANCE, OPERATOR, Site, count, now, powered_on, until},
 };
 
 const VMS: usize = 100;
 const UNAVAILABLE: usize = 25;
 const POWER: f64 = 0.5;
-const CLONE: f64 = 3.0;
 const SURCHARGE: f64 = 1.5;
-const VCENTER: [&str; 5] =
-    ["--clone-delay=3s", "--clones-per-host=8", "--hosts=4", "--power-delay=500ms", "--second-template"];
 const PATIENCE: Duration = Duration::from_mins(3);
-const OTHER_TEMPLATE: &str = "/DC0/vm/elsewhere/vm-operator-template";
-const TEMPLATE: &str = "/DC0/vm/vm-operator/vm-operator-template";
+const TEMPLATES: [&str; 2] = ["/DC0/vm/vm-operator/vm-operator-template", "/DC0/vm/elsewhere/vm-operator-template"];
 
 pub(crate) fn a_hundred(run: &mut Run) {
-    let site = Site::new("change", &VCENTER);
-    let spec = |replicas: usize, cpu: u32, template: &str| json!({"replicas": replicas, "cpu": cpu, "template": template, "update": {"maxUnavailable": UNAVAILABLE}});
-    site.make(&[("web".to_owned(), spec(VMS, 1, TEMPLATE))], VMS, PATIENCE);
-    let turns = VMS.div_ceil(UNAVAILABLE);
+    let site = Site::new("change", &[&CONTENDED[..], &["--power-delay=500ms", "--second-template"]].concat());
+    site.declare(&web(VMS, 1, TEMPLATES[0]), VMS);
+    let cpus: Vec<_> = (0..run.times()).map(|n| web(VMS, 2 + n, TEMPLATES[0])).collect();
+    let most = 1 + run.times();
+    let templates: Vec<_> = (0..run.times()).map(|n| web(VMS, most, TEMPLATES[(1 + n) % 2])).collect();
+    // Powered off, changed, powered on; or powered off, destroyed, cloned.
+    edit(run, &site, "CPUs of 100 VMs changed in place", &cpus, 2.0 * POWER);
+    edit(run, &site, "100 VMs replaced by those of another template", &templates, CLONE + POWER);
+    scale_in(run, &site, most, TEMPLATES[run.times() % 2]);
+}
 
-    let edits = [
-        ("CPUs of 100 VMs changed in place", spec(VMS, 2, TEMPLATE), 2.0 * POWER, 3.0),
-        ("100 VMs replaced by those of another template", spec(VMS, 2, OTHER_TEMPLATE), CLONE + POWER, 4.0),
-    ];
-    for (name, spec, each, calls) in edits {
+/// A group that changes a quarter of its VMs at a time.
+fn web(replicas: usize, cpu: usize, template: &str) -> (String, Value) {
+    let spec =
+        json!({"replicas": replicas, "cpu": cpu, "template": template, "update": {"maxUnavailable": UNAVAILABLE}});
+    ("web".to_owned(), spec)
+}
+
+/// Measures edits one after the other, of each of which vCenter takes so long for a VM.
+fn edit(run: &mut Run, site: &Site, name: &str, edits: &[(String, Value)], each: f64) {
+    let (mut times, mut calls) = (Vec::new(), Vec::new());
+    for edit in edits {
         site.vcenter().forget_calls();
-        let took = Measurement::new(name, "s", [roll(&site, &spec)]);
-        let by = format!("vCenter and maxUnavailable: {turns} × {each} s");
-        run.add(took.limit(each * to_f64(turns), by, SURCHARGE));
+        times.push(roll(site, edit));
         site.rest();
-        let made = count(site.vcenter().all_calls(OPERATOR)) / to_f64(VMS);
-        let made = Measurement::new("calls to vCenter for each of them", "", [made]);
-        run.add(made.limit(calls, "vCenter: one for each step", 1.5));
+        calls.push(count(site.vcenter().all_calls(OPERATOR)) / to_f64(VMS));
     }
+    let turns = to_f64(VMS.div_ceil(UNAVAILABLE));
+    let by = format!("vCenter and maxUnavailable: {turns} × {each} s");
+    run.add(Measurement::new(name, "s", times).limit(each * turns, by, SURCHARGE));
+    let calls = Measurement::new("calls to vCenter for each of them", "", calls);
+    run.add(calls.limit(3.0, "vCenter: one for each of three steps", 1.5));
+}
 
+/// Measures how half of the VMs are removed, and how others remove the other half.
+fn scale_in(run: &mut Run, site: &Site, cpu: usize, template: &str) {
     let half = VMS / 2;
-    let began = now();
-    site.apply(&[("web".to_owned(), spec(half, 2, OTHER_TEMPLATE))]);
-    let is_done = until(PATIENCE, || machines(&site) == half);
-    let took = if is_done { now() - began } else { f64::INFINITY };
-    site.operator.freeze();
-    let govc = destroy(&site, half);
-    site.operator.thaw();
-    let took = Measurement::new("50 of 100 VMs removed by scale-in", "s", [took]);
-    run.add(took.limit(POWER, "vCenter: one power-off", 4.0).peer("govc", &[govc]));
+    let (mut times, mut govc) = (Vec::new(), Vec::new());
+    for round in 0..run.times() {
+        if round > 0 {
+            // What govc has removed comes back by itself.
+            site.apply(&[web(VMS, cpu, template)]);
+            assert!(until(PATIENCE, || powered_on(site.vcenter()) == VMS), "{VMS} VMs are there again");
+            site.rest();
+        }
+        let began = now();
+        site.apply(&[web(half, cpu, template)]);
+        let is_done = until(PATIENCE, || machines(site) == half);
+        times.push(if is_done { now() - began } else { f64::INFINITY });
+        site.operator.freeze();
+        govc.push(destroy(site, half));
+        site.operator.thaw();
+    }
+    let took = Measurement::new("50 of 100 VMs removed by scale-in", "s", times);
+    run.add(took.limit(POWER, "vCenter: one power-off", 4.0).peer("govc", &govc));
 }
 
 /// From before `kubectl apply` is started until the group says that all is as declared.
-fn roll(site: &Site, spec: &Value) -> f64 {
+fn roll(site: &Site, group: &(String, Value)) -> f64 {
     let began = now();
-    site.apply(&[("web".to_owned(), spec.clone())]);
+    site.apply(std::slice::from_ref(group));
     let generation = site.namespace.get("vg", "web").map(|group| group["metadata"]["generation"].clone());
     let generation = generation.unwrap_or_else(|failure| panic!("{failure}"));
     let is_done = until(PATIENCE, || {
-        std::thread::sleep(GLANCE);
+        thread::sleep(GLANCE);
         site.namespace.get("vg", "web").is_ok_and(|group| {
             let status = &group["status"];
             let updated = [&status["updatedReplicas"], &status["readyReplicas"]].iter().all(|count| **count == VMS);
@@ -77,12 +98,16 @@ fn machines(site: &Site) -> usize {
     counts["machines"].as_u64().and_then(|count| count.try_into().ok()).expect("it has few VMs")
 }
 
-/// What govc takes to destroy so many VMs with one command.
+/// What a govc for each takes to destroy so many VMs, all at once.
 fn destroy(site: &Site, vms: usize) -> f64 {
-    let members = site.members();
+    let members: Vec<_> = site.members().into_iter().take(vms).collect();
     let began = now();
-    let names = members.iter().take(vms).map(String::as_str);
-    let destroy: Vec<_> = std::iter::once("vm.destroy").chain(names).collect();
-    site.vcenter().govc(&destroy).unwrap_or_else(|failure| panic!("{failure}"));
+    let scripts = members.into_iter().map(|machine| {
+        let vcenter = site.vcenter().clone();
+        thread::spawn(move || vcenter.govc(&["vm.destroy", &machine]))
+    });
+    for script in scripts.collect::<Vec<_>>() {
+        script.join().expect("it does not panic").unwrap_or_else(|failure| panic!("{failure}"));
+    }
     now() - began
 }

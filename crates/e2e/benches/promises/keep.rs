@@ -4,11 +4,11 @@ use std::{thread, time::Duration};
 
 use drover_e2e::{
     at_rest,
-    measurement::{Measurement, quantile, to_f64},
+    measurement::{Measurement, median, quantile, to_f64},
 };
 
 use crate::{
-    peers,
+    floor, peers,
     results::{Run, Scope},
     site::{AT_ONCE, OPERATOR, Site, count},
 };
@@ -18,37 +18,41 @@ const ONE_MORE: &str = "--machines=1";
 const STRANGER: &str = "/DC0/vm/DC0_C0_RP0_VM1";
 const DRIFTS: usize = 200;
 const IN_A_ROW: usize = 10;
+/// How many times as long as a bare client Drover may take, which pauses for 50 ms between two polls.
+const NOTICE: f64 = 5.0;
+/// How often others do the same with one VM.
+const PEERS: usize = 10;
 
 pub(crate) fn drift(run: &mut Run) {
     let sizes: &[usize] = if run.scope == Scope::Full { &[100, 2000] } else { &[100] };
     for &vms in sizes {
         let site = Site::new("drift", &[AT_ONCE, ONE_MORE]);
         site.fill(vms);
-        drifts(run, &site, DRIFTS);
-        run.add(Measurement::new(format!("memory at {vms} VMs"), "MB", [site.memory()]).promise(memory_limit(vms)));
+        let (rounds, memory): (Vec<_>, Vec<_>) =
+            (0..run.times()).map(|_| (drifts(&site, DRIFTS), site.memory())).unzip();
+        let name = |part: &str| format!("a power-off put right at {vms} VMs, {part}");
+        let part = |part: f64| rounds.iter().map(move |off| quantile(off, part));
+        let bare: Vec<_> = (0..PEERS).map(|_| floor::hear_and_power_on(site.vcenter(), STRANGER)).collect();
+        let script: Vec<_> = (0..PEERS).map(|_| peers::off_and_on(site.vcenter(), STRANGER)).collect();
+        let middle = Measurement::new(name("half of 200"), "s", part(0.5));
+        let middle = middle.limit(median(&bare), "a bare client that hears of one", NOTICE);
+        run.add(middle.peer("govc off, then on", &script));
+        run.add(Measurement::new(name("99 of 100"), "s", part(0.99)).promise(0.5));
+        run.add(Measurement::new(name("the slowest"), "s", part(1.0)).promise(1.0));
+        run.add(Measurement::new(format!("memory at {vms} VMs"), "MB", memory).promise(memory_limit(vms)));
         run.add(Measurement::new(format!("peak memory at {vms} VMs"), "MB", [site.peak_memory()]));
     }
 }
 
-/// Measures so many power-offs.
-pub(crate) fn drifts(run: &mut Run, site: &Site, times: usize) {
+/// How long each of so many VMs was off.
+pub(crate) fn drifts(site: &Site, times: usize) -> Vec<f64> {
     let members = site.members();
-    let mut off = Vec::new();
-    for n in 0..times / IN_A_ROW {
-        let some: Vec<_> = members.iter().cycle().skip(n * IN_A_ROW).take(IN_A_ROW).cloned().collect();
-        off.extend(site.drift(&some));
-    }
-    let script: Vec<_> = (0..10).map(|_| peers::off_and_on(site.vcenter(), STRANGER)).collect();
-    let vms = members.len();
-    let middle = Measurement::new(format!("a power-off put right at {vms} VMs, half of {times}"), "s", off.clone());
-    run.add(middle.promise(0.25).peer("govc off, then on", &script));
-    let name = |part: &str| format!("a power-off put right at {vms} VMs, {part}");
-    run.add(Measurement::new(name("99 of 100"), "s", [quantile(&off, 0.99)]).promise(1.0));
-    run.add(Measurement::new(name("the slowest"), "s", [quantile(&off, 1.0)]).promise(2.0));
+    let some = |n: usize| members.iter().cycle().skip(n * IN_A_ROW).take(IN_A_ROW).cloned().collect::<Vec<_>>();
+    (0..times / IN_A_ROW).flat_map(|n| site.drift(&some(n))).collect()
 }
 
 /// What the program itself may take, and each VM.
-fn memory_limit(vms: usize) -> f64 {
+pub(crate) fn memory_limit(vms: usize) -> f64 {
     25.0 + to_f64(vms) * 0.012
 }
 

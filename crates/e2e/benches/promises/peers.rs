@@ -14,15 +14,17 @@ use vim25::{
 use crate::site::{last_power_on, now, off_times, powered_on, until};
 
 const FOLDER: &str = "/DC0/vm/vm-operator";
+/// What the names of peers' VMs begin with.
+pub(crate) const PEER: &str = "peer";
 const TEMPLATE: &str = "/DC0/vm/vm-operator/vm-operator-template";
 
 /// Clones VMs as a script would, with a govc for each.
 pub(crate) fn govc(vcenter: &VCenter, vms: usize, patience: Duration) -> f64 {
-    measured(vcenter, vms, patience, |run| {
+    measured(vcenter, vms, patience, || {
         // Leaves a session for all of them: they would trip over each other's files.
         vcenter.govc(&["about"]).unwrap_or_else(|failure| panic!("{failure}"));
         let scripts = (0..vms).map(|n| {
-            let (vcenter, name) = (vcenter.clone(), format!("govc-{run}-{n}"));
+            let (vcenter, name) = (vcenter.clone(), format!("{PEER}-{n}"));
             thread::spawn(move || vcenter.govc(&["vm.clone", "-vm", TEMPLATE, "-folder", FOLDER, "-on=true", &name]))
         });
         for script in scripts.collect::<Vec<_>>() {
@@ -33,26 +35,41 @@ pub(crate) fn govc(vcenter: &VCenter, vms: usize, patience: Duration) -> f64 {
 
 /// Clones VMs with one call for each on one connection, after what has to be asked first: no client can be faster.
 pub(crate) fn bare_calls(vcenter: &VCenter, vms: usize, patience: Duration) -> f64 {
-    measured(vcenter, vms, patience, |run| clone_all(vcenter, vms, run))
+    measured(vcenter, vms, patience, || clone_all(vcenter, vms))
 }
 
-/// From before the first byte is sent until vCenter has powered on the last VM.
-fn measured(vcenter: &VCenter, vms: usize, patience: Duration, make: impl FnOnce(usize)) -> f64 {
+/// From before the first byte is sent until vCenter has powered on the last VM. Then all are destroyed, so that the next who is measured
+/// finds what the first did.
+pub(crate) fn measured(vcenter: &VCenter, vms: usize, patience: Duration, make: impl FnOnce()) -> f64 {
     let on = powered_on(vcenter);
     vcenter.forget_power_changes();
     let began = now();
-    make(on);
-    if until(patience, || powered_on(vcenter) == on + vms) { last_power_on(vcenter) - began } else { f64::INFINITY }
+    make();
+    let is_done = until(patience, || powered_on(vcenter) == on + vms);
+    let took = if is_done { last_power_on(vcenter) - began } else { f64::INFINITY };
+    destroy_all(vcenter);
+    took
+}
+
+/// Destroys what peers have made, in ten parts by the last digit of names, because govc destroys one VM after the other.
+fn destroy_all(vcenter: &VCenter) {
+    let parts = (0..10).map(|digit| {
+        let (vcenter, part) = (vcenter.clone(), format!("{FOLDER}/{PEER}-*{digit}"));
+        thread::spawn(move || vcenter.govc(&["vm.destroy", &part]))
+    });
+    for part in parts.collect::<Vec<_>>() {
+        part.join().expect("it does not panic").unwrap_or_else(|failure| panic!("{failure}"));
+    }
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn clone_all(vcenter: &VCenter, vms: usize, run: usize) {
+async fn clone_all(vcenter: &VCenter, vms: usize) {
     let client = client(vcenter);
     let request = request(&client).await;
     let mut calls = JoinSet::new();
     for n in 0..vms {
         let client = client.clone();
-        let request = CloneVMTask { name: format!("bare-{run}-{n}"), ..request.clone() };
+        let request = CloneVMTask { name: format!("{PEER}-{n}"), ..request.clone() };
         calls.spawn(async move { client.call(&request).await });
     }
     for submitted in calls.join_all().await {
@@ -71,7 +88,6 @@ pub(crate) fn off_and_on(vcenter: &VCenter, machine: &str) -> f64 {
 
 /// What Kubernetes takes to delete a namespace with so many groups and a VMInfo for each of their VMs, which nobody looks after.
 pub(crate) fn bare_namespace(sandbox: &Sandbox, groups: usize, vms: usize) -> f64 {
-    sandbox.install_kinds();
     let namespace = sandbox.namespace("bare");
     let items: Vec<_> = (0..groups)
         .flat_map(|n| {
@@ -91,7 +107,8 @@ pub(crate) fn bare_namespace(sandbox: &Sandbox, groups: usize, vms: usize) -> f6
     sandbox.kubectl().run(&delete).map_or(f64::INFINITY, |_| now() - began)
 }
 
-fn client(vcenter: &VCenter) -> Client {
+/// A client that logs in when it is first used.
+pub(crate) fn client(vcenter: &VCenter) -> Client {
     let trust = Trust::Authorities(fs::read(&vcenter.ca_file).expect("the sandbox has an authority"));
     let credentials = Credentials::password(&vcenter.user, &vcenter.password);
     let endpoint = vcenter.host.parse().expect("the sandbox gives an address");

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    path::Path,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -9,11 +10,23 @@ use std::{
 use drover_e2e::{Namespace, Operator, PowerChange, Sandbox, VCenter, measurement::to_f64, vm_group};
 use serde_json::{Value, json};
 
+use crate::floor;
+
 /// What the operator calls itself to vCenter.
 pub(crate) const OPERATOR: &str = "drover";
 /// How often somebody looks who waits. No time is measured by it: vCenter notes when it has done what.
 pub(crate) const GLANCE: Duration = Duration::from_millis(20);
 pub(crate) const AT_ONCE: &str = "--clone-delay=0s";
+/// Where clones have to wait for each other: a clone takes 3 s, and each of 8 hosts works on 4 at a time, as ESXi does with full clones.
+/// Drover has 8 under way on a host, so half of them wait in vCenter.
+pub(crate) const CONTENDED: [&str; 3] = ["--clone-delay=3s", "--clones-per-host=4", "--hosts=8"];
+pub(crate) const CLONE: f64 = 3.0;
+pub(crate) const HOSTS: usize = 8;
+pub(crate) const AT_A_TIME: usize = 4 * HOSTS;
+/// Where nothing is written for so long, nothing more is to come.
+const QUIET: Duration = Duration::from_secs(6);
+/// The longest that it takes until all VMInfos of the largest group are written.
+const SETTLED: Duration = Duration::from_mins(10);
 const WRITES: [&str; 5] = ["POST", "PUT", "PATCH", "APPLY", "DELETE"];
 const KINDS: [&str; 5] = ["vmgroups", "vminfoes", "hostinfoes", "vcenters", "events"];
 
@@ -32,7 +45,7 @@ pub(crate) struct Made {
     pub(crate) seconds: f64,
     /// Calls to vCenter until all is at rest.
     pub(crate) calls: f64,
-    /// Writes to the API server until then, of everybody, to Drover's kinds and events.
+    /// Writes to the API server until nothing more is written, of everybody, to Drover's kinds and events.
     pub(crate) writes: f64,
     /// Seconds that the operator had a processor until then.
     pub(crate) cpu: f64,
@@ -53,30 +66,40 @@ impl Site {
         self.sandbox.vcenter()
     }
 
-    /// Declares groups, by name and with what their specs say, and waits until vCenter has powered on so many more VMs.
+    /// Declares groups, by name and with what their specs say, waits until vCenter has powered on so many more VMs, and then until
+    /// nothing more follows from it.
     pub(crate) fn make(&self, groups: &[(String, Value)], vms: usize, patience: Duration) -> Made {
         let vcenter = self.vcenter();
-        let (writes, cpu, on) = (self.api_writes(), self.cpu_seconds(), powered_on(vcenter));
+        let (writes, cpu) = (self.api_writes(), self.cpu_seconds());
         vcenter.forget_calls();
+        let seconds = self.power_on(groups, vms, patience);
+        let calls = if self.rests() { count(vcenter.all_calls(OPERATOR)) } else { f64::INFINITY };
+        let is_settled = self.settles();
+        let until_then = |now: f64, before: f64| if is_settled { now - before } else { f64::INFINITY };
+        Made { seconds, calls, writes: until_then(self.api_writes(), writes), cpu: until_then(self.cpu_seconds(), cpu) }
+    }
+
+    /// How long it takes from before groups are declared until vCenter has powered on so many more VMs.
+    pub(crate) fn power_on(&self, groups: &[(String, Value)], vms: usize, patience: Duration) -> f64 {
+        let (vcenter, on) = (self.vcenter(), powered_on(self.vcenter()));
         vcenter.forget_power_changes();
         let began = now();
         self.apply(groups);
         let is_done = until(patience, || powered_on(vcenter) == on + vms);
-        let seconds = if is_done { last_power_on(vcenter) - began } else { f64::INFINITY };
-        self.rest();
-        Made {
-            seconds,
-            calls: count(vcenter.all_calls(OPERATOR)),
-            writes: self.api_writes() - writes,
-            cpu: self.cpu_seconds() - cpu,
-        }
+        if is_done { last_power_on(vcenter) - began } else { f64::INFINITY }
     }
 
-    /// The same for one group of so many VMs, which must be made.
+    /// Declares one group of so many VMs, which must be made.
     pub(crate) fn fill(&self, vms: usize) {
+        self.declare(&group("web", vms), vms);
+    }
+
+    /// Declares a group, which must bring so many more VMs, and waits until all is at rest.
+    pub(crate) fn declare(&self, group: &(String, Value), vms: usize) {
         let patience = Duration::from_mins(5);
-        let made = self.make(&[group("web", vms)], vms, patience);
-        assert!(made.seconds.is_finite(), "{vms} VMs are made within {patience:?}\n{}", self.sandbox.dump());
+        let seconds = self.power_on(std::slice::from_ref(group), vms, patience);
+        assert!(seconds.is_finite(), "{vms} VMs are made within {patience:?}\n{}", self.sandbox.dump());
+        self.rest();
     }
 
     /// Declares groups, and waits for nothing.
@@ -128,13 +151,47 @@ impl Site {
 
     /// Ends the operator, powers a VM off, and measures from the operator's next start until vCenter has powered the VM on.
     pub(crate) fn restart(&mut self) -> f64 {
+        let machine = self.stop();
+        let moref = self.power_off(&machine);
+        self.start_to_repair(&moref)
+    }
+
+    /// The same, and before it how long a bare client takes that reads all VMs and powers on the same one.
+    pub(crate) fn restart_beside_bare_client(&mut self) -> (f64, f64) {
+        let machine = self.stop();
+        let moref = self.power_off(&machine);
+        let bare = floor::read_all_and_power_on(self.vcenter(), &moref);
+        self.power_off(&machine);
+        (self.start_to_repair(&moref), bare)
+    }
+
+    /// Has another program in the operator's place, and waits until it rests.
+    pub(crate) fn start_other(&mut self, program: &Path) {
+        self.stop();
+        self.vcenter().forget_calls();
+        let other = Operator::start_program(program, &self.sandbox, self.vcenter());
+        self.operator = other.expect("the operator can be started");
+        self.rest();
+    }
+
+    /// Ends the operator, and returns the path of one of its VMs.
+    fn stop(&mut self) -> String {
         let machine = self.members().into_iter().next().expect("the group has VMs");
         self.operator.terminate();
         assert!(self.operator.succeeds_within(Duration::from_secs(20)), "it ends when it is told to");
+        machine
+    }
+
+    /// Powers a VM off, and returns its moref.
+    fn power_off(&self, machine: &str) -> String {
+        let govc = |arguments: &[&str]| self.vcenter().govc(arguments).unwrap_or_else(|failure| panic!("{failure}"));
+        govc(&["vm.power", "-off", "-force", machine]);
+        let listed = govc(&["ls", "-i", machine]);
+        listed.trim().rsplit(':').next().unwrap_or_default().to_owned()
+    }
+
+    fn start_to_repair(&mut self, moref: &str) -> f64 {
         let vcenter = self.vcenter().clone();
-        vcenter.govc(&["vm.power", "-off", "-force", &machine]).unwrap_or_else(|failure| panic!("{failure}"));
-        let listed = vcenter.govc(&["ls", "-i", &machine]).unwrap_or_else(|failure| panic!("{failure}"));
-        let moref = listed.trim().rsplit(':').next().unwrap_or_default();
         vcenter.forget_power_changes();
         let began = now();
         self.operator = Operator::start(&self.sandbox, &vcenter).expect("the operator can be started");
@@ -154,16 +211,7 @@ impl Site {
 
     /// The same by what the API server says of them.
     pub(crate) fn api_writes_by_labels(&self) -> BTreeMap<String, f64> {
-        let metrics = self.sandbox.kubectl().run(&["get", "--raw", "/metrics"]);
-        let metrics = metrics.unwrap_or_else(|failure| panic!("{failure}"));
-        let has = |line: &str, label: &str, values: &[&str]| {
-            values.iter().any(|value| line.contains(&format!("{label}=\"{value}\"")))
-        };
-        let requests = metrics.lines().filter(|line| line.starts_with("apiserver_request_total{"));
-        let writes = requests.filter(|line| has(line, "verb", &WRITES) && has(line, "resource", &KINDS));
-        let count =
-            |line: &str| line.rsplit_once(' ').and_then(|(labels, n)| Some((labels.to_owned(), n.parse().ok()?)));
-        writes.filter_map(count).collect()
+        api_writes_by_labels(&self.sandbox)
     }
 
     /// Makes up VMs of others.
@@ -177,29 +225,38 @@ impl Site {
         self.vcenter().control("POST", "/noise", &json!({"rate": rate})).expect("noise can always be had");
     }
 
-    /// Waits until the operator has nothing more to ask of vCenter. One that never rests is waited for no longer than a minute.
+    /// Waits until the operator has nothing more to ask of vCenter.
     pub(crate) fn rest(&self) {
+        assert!(self.rests(), "the operator asks vCenter on and on, or never:\n{}", self.operator.log());
+    }
+
+    /// The same, and whether it came to that within a minute.
+    fn rests(&self) -> bool {
         let mut before = 0;
         for _ in 0..30 {
             thread::sleep(Duration::from_secs(2));
             let now = self.vcenter().all_calls(OPERATOR);
             if now == before && now > 0 {
-                return;
+                return true;
             }
             before = now;
         }
-        assert!(before > 0, "the operator does not reach vCenter:\n{}", self.operator.log());
+        false
     }
 
     /// Waits until nothing more is written of what has happened: events and VMInfos follow some seconds later.
     pub(crate) fn settle(&self) {
-        let mut before = f64::NAN;
-        let is_settled = until(Duration::from_mins(3), || {
-            thread::sleep(Duration::from_secs(10));
+        assert!(self.settles(), "something is written on and on:\n{}", self.sandbox.dump());
+    }
+
+    /// The same, and whether it came to that within some minutes.
+    fn settles(&self) -> bool {
+        let mut before = self.api_writes();
+        until(SETTLED, || {
+            thread::sleep(QUIET);
             let now = self.api_writes();
             now.to_bits() == std::mem::replace(&mut before, now).to_bits()
-        });
-        assert!(is_settled, "something is written on and on:\n{}", self.sandbox.dump());
+        })
     }
 
     /// How long the operator has had a processor.
@@ -216,6 +273,19 @@ impl Site {
     pub(crate) fn peak_memory(&self) -> f64 {
         count(self.operator.peak_memory()) / 1e6
     }
+}
+
+/// How many requests an API server has had so far that write an object of Drover's kinds or an event, by what it says of them.
+pub(crate) fn api_writes_by_labels(sandbox: &Sandbox) -> BTreeMap<String, f64> {
+    let metrics = sandbox.kubectl().run(&["get", "--raw", "/metrics"]);
+    let metrics = metrics.unwrap_or_else(|failure| panic!("{failure}"));
+    let has = |line: &str, label: &str, values: &[&str]| {
+        values.iter().any(|value| line.contains(&format!("{label}=\"{value}\"")))
+    };
+    let requests = metrics.lines().filter(|line| line.starts_with("apiserver_request_total{"));
+    let writes = requests.filter(|line| has(line, "verb", &WRITES) && has(line, "resource", &KINDS));
+    let count = |line: &str| line.rsplit_once(' ').and_then(|(labels, n)| Some((labels.to_owned(), n.parse().ok()?)));
+    writes.filter_map(count).collect()
 }
 
 /// A group of so many VMs.
