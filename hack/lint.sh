@@ -20,6 +20,12 @@ say "clippy and vet"
 cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
 # shellcheck disable=SC2086
 (cd sandbox && go vet ${GO_FLAGS-} ./...)
+# The fuzz targets are workspaces of their own. They are checked and not linked, so the fuzzer's own library need not be compiled.
+for crate in core vim25; do
+  lock=crates/$crate/fuzz/Cargo.lock
+  [ "$lock" -nt Cargo.lock ] || cp Cargo.lock "$lock"
+  CUSTOM_LIBFUZZER_PATH=$PWD/none/libnone.a cargo check --quiet --manifest-path "crates/$crate/fuzz/Cargo.toml"
+done
 
 say "rooms"
 cargo xtask rooms
@@ -34,6 +40,7 @@ KUSTOMIZE=$PWD/bin/kustomize hack/cluster.sh manifests 2>/dev/null | diff -u - d
   { echo "dist/install.yaml is not what config gives: run 'make build-installer'" >&2; exit 1; }
 cargo xtask docs --check
 cargo xtask benchmarks --check
+cargo xtask reliability --check
 cargo xtask bundle --check bin/kustomize
 mkdir -p "$generated/chart" && cp -R charts/drover/. "$generated/chart" && hack/chart.sh "$generated/chart"
 diff -ru charts/drover "$generated/chart" || { echo "charts/drover is not what config gives: run 'make chart'" >&2; exit 1; }

@@ -1,18 +1,19 @@
 //! Writes the pages of `docs/` that are read from the code: the API reference and the reasons.
 
-use std::{
-    fmt::Write,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fmt::Write, fs};
 
 use serde_json::Value;
+
+use crate::{
+    files::{self, FileError},
+    root,
+};
 
 /// Why a page was not written, or is not what it should be.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DocsError {
-    #[error("{}: {error}", path.display())]
-    File { path: PathBuf, error: io::Error },
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("{0} is not what the code gives: run 'make manifests'")]
     Stale(&'static str),
 }
@@ -25,8 +26,7 @@ fn pages() -> [(&'static str, String); 2] {
 /// Writes the pages.
 pub(crate) fn write() -> Result<String, DocsError> {
     for (path, text) in pages() {
-        let path = root().join(path);
-        fs::write(&path, text).map_err(|error| DocsError::File { path, error })?;
+        files::write(path, &text)?;
     }
     Ok("wrote docs/api.md and docs/reasons.md".to_owned())
 }
@@ -38,10 +38,6 @@ pub(crate) fn check() -> Result<String, DocsError> {
         Some((path, _)) => Err(DocsError::Stale(path)),
         None => Ok("docs/api.md and docs/reasons.md are current".to_owned()),
     }
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 const HEAD: &str = "\

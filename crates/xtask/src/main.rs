@@ -4,6 +4,8 @@ mod benchmarks;
 mod bundle;
 mod codegen;
 mod docs;
+mod files;
+mod reliability;
 mod rooms;
 
 use std::{
@@ -17,12 +19,15 @@ usage: cargo xtask codegen [--check]
        cargo xtask bundle [--check] KUSTOMIZE
        cargo xtask benchmarks --check
        cargo xtask benchmarks RESULTS
+       cargo xtask reliability --check
+       cargo xtask reliability STORM...
        cargo xtask rooms
 
   codegen     write the vSphere types of crates/vim25 from pyVmomi's type info
   docs        write docs/api.md from the CRDs, and docs/reasons.md from the reasons
   bundle      write the bundle for the Operator Lifecycle Manager from config/, with the kustomize at this path
   benchmarks  write docs/benchmarks.md and its plots from results, as `make bench-full` leaves them in target/bench/results.json
+  reliability write the table of storms in docs/reliability.md from what `make soak` leaves of each in target/soak/SEED.json
   rooms       exit with 1 when folders of a crate depend on each other in circles
   --check     exit with 1 when the committed files differ from what would be written";
 
@@ -38,6 +43,8 @@ fn main() -> ExitCode {
         ["bundle", kustomize] => bundle::write(kustomize).map_err(Box::from),
         ["benchmarks", "--check"] => benchmarks::check().map_err(Box::from),
         ["benchmarks", results] => benchmarks::write(results).map_err(Box::from),
+        ["reliability", "--check"] => reliability::check().map_err(Box::from),
+        ["reliability", storms @ ..] if !storms.is_empty() => reliability::write(storms).map_err(Box::from),
         ["rooms"] => rooms::check().map_err(Box::from),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

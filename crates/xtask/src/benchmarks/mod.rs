@@ -2,16 +2,14 @@
 
 mod plot;
 
-use std::{
-    collections::BTreeSet,
-    fmt::Write,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
 
 use serde_json::Value;
 
-use crate::root;
+use crate::{
+    files::{self, FileError},
+    root,
+};
 
 const RESULTS: &str = "docs/benchmarks/results.json";
 const PAGE: &str = "docs/benchmarks.md";
@@ -19,10 +17,8 @@ const PAGE: &str = "docs/benchmarks.md";
 /// Why the page was not written, or is not what it should be.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchmarksError {
-    #[error("{}: {error}", path.display())]
-    File { path: PathBuf, error: io::Error },
-    #[error("{}: {error}", path.display())]
-    Json { path: PathBuf, error: serde_json::Error },
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error(
         "{0} is not what docs/benchmarks/results.json gives: run 'cargo xtask benchmarks docs/benchmarks/results.json'"
     )]
@@ -31,32 +27,22 @@ pub(crate) enum BenchmarksError {
 
 /// Takes up results, and writes the page and the plots.
 pub(crate) fn write(results: &str) -> Result<String, BenchmarksError> {
-    let results = read(Path::new(results))?;
-    // What was read as JSON can be written as such.
-    let kept = serde_json::to_string_pretty(&results).unwrap_or_default() + "\n";
-    let all = [(RESULTS.to_owned(), kept)].into_iter().chain(pages(&results));
-    for (path, text) in all {
-        let path = root().join(path);
-        let failed = |error| BenchmarksError::File { path: path.clone(), error };
-        fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(failed)?;
-        fs::write(&path, text).map_err(failed)?;
+    let results = files::read_json(Path::new(results))?;
+    files::write(RESULTS, &files::json(&results))?;
+    for (path, text) in pages(&results) {
+        files::write(&path, &text)?;
     }
     Ok(format!("wrote {PAGE}"))
 }
 
 /// Compares the committed page and plots with what the committed results give.
 pub(crate) fn check() -> Result<String, BenchmarksError> {
-    let pages = pages(&read(&root().join(RESULTS))?);
+    let pages = pages(&files::read_json(&root().join(RESULTS))?);
     let is_stale = |page: &(String, String)| fs::read_to_string(root().join(&page.0)).ok().as_ref() != Some(&page.1);
     match pages.into_iter().find(is_stale) {
         Some((path, _)) => Err(BenchmarksError::Stale(path)),
         None => Ok(format!("{PAGE} is current")),
     }
-}
-
-fn read(path: &Path) -> Result<Value, BenchmarksError> {
-    let text = fs::read_to_string(path).map_err(|error| BenchmarksError::File { path: path.to_owned(), error })?;
-    serde_json::from_str(&text).map_err(|error| BenchmarksError::Json { path: path.to_owned(), error })
 }
 
 const HEAD: &str = "\
@@ -65,10 +51,10 @@ const HEAD: &str = "\
 
 What Drover promises about speed, calls and memory, measured on the [sandbox](../sandbox/README.md): a real API server, and a simulated vCenter on
 the same machine. `make bench` measures it in less than 20 minutes, with sizes up to 500 VMs. `make bench-full` takes up to two hours, and
-writes this page. Both fail when a promise is broken. One case alone, after `make build`:
+writes this page. Both fail when a promise is broken. One case alone, with the sizes of `make bench`:
 
 ```sh
-cargo bench --package drover-e2e --bench promises -- drift
+make bench CASE=drift
 ```
 
 `make bench-smoke` takes less than 3 minutes, is part of what each change has to pass, and checks calls, memory, rest and drift with the debug
@@ -77,13 +63,13 @@ long in a debug build.
 
 ## How to read it
 
-- A clone takes 3 s, there are 4 hosts, and a host works on 8 clones at a time while the others wait, unless something else is said.
-- Clocks start before the first byte is sent: before `kubectl apply`, `govc` or the bare client is started. They stop when vCenter powers on the
+- Clocks start before the first byte is sent: before `kubectl apply`, `govc`, `terraform apply` or the bare client is started. They stop when vCenter powers on the
   last VM, by the time that vCenter itself notes.
 - The figure is the median; behind it are the least, the greatest, and how many runs there were.
 - The limit is what vCenter, Kubernetes or the declared spec itself takes, by the formula beside it. Where nobody but Drover sets one, it says
   `promise`. The ratio is the median's to the limit. It is `ok` up to the allowed ratio in brackets, and `over` beyond it.
 - Peers do the same in the same run, on a vCenter of their own in the same sandbox.
+- The program is that of `make build`. That of the image is static and has another allocator, so its memory differs: see `size`.
 ";
 
 /// The page and the plots, with their paths from the root of the repository.
@@ -91,12 +77,16 @@ fn pages(results: &Value) -> Vec<(String, String)> {
     let mut page = HEAD.to_owned();
     let mut plots = Vec::new();
     page.push_str(&world(results));
+    page.push_str(&missing(results));
     for case in list(&results["cases"]) {
         // Writing to a String can't fail.
-        let _ = writeln!(page, "\n## {}\n\n{}\n", word(&case["name"]), word(&case["what"]));
+        let _ = writeln!(page, "\n## {}\n\n{}{}\n", word(&case["name"]), word(&case["what"]), effort(case));
         page.push_str("| | figure | spread | limit | ratio | peers | |\n|---|---|---|---|---|---|---|\n");
         for measurement in list(&case["measurements"]) {
             page.push_str(&row(measurement));
+        }
+        for note in list(&case["notes"]) {
+            let _ = writeln!(page, "\n{}", word(note));
         }
         for growth in list(&case["growth"]) {
             let name = format!("{}-{}", word(&case["name"]), word(&growth["name"]).replace(' ', "-"));
@@ -108,12 +98,34 @@ fn pages(results: &Value) -> Vec<(String, String)> {
     plots
 }
 
+/// How long it took, and whether that was with all sizes.
+fn effort(case: &Value) -> String {
+    let sizes = if case["scope"] == "bench" { " Measured with the sizes of `make bench` alone." } else { "" };
+    let took = case["seconds"].as_u64().map(|seconds| format!(" Took {seconds} s.")).unwrap_or_default();
+    format!("{sizes}{took}")
+}
+
+/// The names of what should have been measured and was not.
+fn missing(results: &Value) -> String {
+    let measured: BTreeSet<_> = list(&results["cases"]).iter().map(|case| word(&case["name"])).collect();
+    let missing = list(&results["all"]).iter().map(word).filter(|name| !measured.contains(name));
+    match missing.collect::<Vec<_>>().join(", ").as_str() {
+        "" => String::new(),
+        names => format!("- Not measured: {names}.\n"),
+    }
+}
+
 /// What was measured, with what and when.
 fn world(results: &Value) -> String {
     let world = &results["world"];
     let dates: BTreeSet<_> = list(&results["cases"]).iter().map(|case| word(&case["date"])).collect();
+    let terraform = match [&world["terraform"], &world["terraformProvider"]].map(word) {
+        ["", _] => String::new(),
+        [version, provider] => format!("Terraform {version} with its vSphere provider {provider}, "),
+    };
     format!(
-        "- Measured on {}: {} ({} build {}), Kubernetes {}, {}, {}, {} cores.\n",
+        "- {}\n- Measured on {}: {} ({} build {}), Kubernetes {}, govc {}, {terraform}{}, {} cores.\n",
+        word(&world["front"]),
         dates.into_iter().collect::<Vec<_>>().join(" and "),
         word(&world["drover"]),
         word(&world["profile"]),
@@ -189,25 +201,33 @@ mod tests {
             })
         };
         let points = [100, 200, 400, 800].map(|x| json!({"x": x, "samples": [x * 12, x * 13, x * 14]}));
-        let growth = json!({"name": "memory", "unit": "KB", "of": "VMs", "points": points});
+        let growth = |fit: &str| json!({"name": format!("memory by {fit}"), "unit": "KB", "of": "VMs", "each": "VM", "fit": fit, "points": points});
         let case = json!({
-            "name": "make", "what": "VMs.", "date": "2026-01-02",
-            "measurements": [measurement("ok"), measurement("over")], "growth": [growth],
+            "name": "make", "what": "VMs.", "date": "2026-01-02", "scope": "bench", "seconds": 70,
+            "measurements": [measurement("ok"), measurement("over")], "notes": ["Terraform was not measured."], "growth": [growth("power"), growth("line")],
         });
-        let world = json!({"drover": "drover 1", "cores": 2});
-        let pages = pages(&json!({"world": world, "cases": [case]}));
+        let world = json!({
+            "drover": "drover 1", "govc": "v2", "terraform": "v3", "terraformProvider": "v4", "rustc": "rustc 5", "cores": 2,
+            "front": "A clone takes 3 s.",
+        });
+        let pages = pages(&json!({"world": world, "cases": [case], "all": ["make", "drift", "rest"]}));
         let (path, page) = pages.last().expect("there is a page");
         assert_eq!(path, PAGE);
         for part in [
             "| 30 VMs | 3.20 s | 3.10 to 3.30, 3 runs | 3 s: vCenter | 1.07 (1.15) | govc: 8 s (0.40 of it) | ok |",
             "| over |",
-            "![memory by VMs](benchmarks/make-memory.svg)",
-            "Measured on 2026-01-02: drover 1",
+            "![memory by power by VMs](benchmarks/make-memory-by-power.svg)",
+            "- A clone takes 3 s.\n- Measured on 2026-01-02: drover 1",
+            "govc v2, Terraform v3 with its vSphere provider v4, rustc 5, 2 cores.",
+            "| over |\n\nTerraform was not measured.\n",
+            "VMs. Measured with the sizes of `make bench` alone. Took 70 s.",
+            "- Not measured: drift, rest.",
         ] {
             assert!(page.contains(part), "{part} is missing:\n{page}");
         }
-        assert_eq!(pages[0].0, "docs/benchmarks/make-memory.svg");
+        assert_eq!(pages[0].0, "docs/benchmarks/make-memory-by-power.svg");
         assert_eq!(pages[0].1.matches("<circle").count(), 4);
         assert!(pages[0].1.contains("exponent 1.00"), "{}", pages[0].1);
+        assert!(pages[1].1.contains("13.00 KB for each VM"), "{}", pages[1].1);
     }
 }

@@ -12,6 +12,8 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
+/// How many straight pieces a curve is drawn with.
+const STEPS: u32 = 24;
 
 /// A size, and the least, middle and greatest cost there.
 struct Point {
@@ -24,18 +26,19 @@ struct Point {
 /// The plot as a file.
 pub(super) fn svg(growth: &Value) -> String {
     let points: Vec<_> = list(&growth["points"]).iter().filter_map(point).collect();
-    let (exponent, factor) = fit(&points);
-    let line = |x: f64| factor * x.powf(exponent);
+    let fit = Fit::of(growth, &points);
+    let line = |x: f64| fit.at(x);
     let xs = Scale::new(points.iter().map(|point| point.x), LEFT, WIDTH - RIGHT);
     let costs = points.iter().flat_map(|point| [point.low, point.high, line(point.x)]);
     let ys = Scale::new(costs, HEIGHT - BOTTOM, TOP);
     let mut svg = format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="13">
 <rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>
-<text x="{LEFT}" y="24" font-size="15" fill="#1f2933">{} by {}, exponent {exponent:.2}</text>
+<text x="{LEFT}" y="24" font-size="15" fill="#1f2933">{} by {}, {}</text>
 "##,
         word(&growth["name"]),
         word(&growth["of"]),
+        fit.told(growth),
     );
     // Writing to a String can't fail.
     for point in &points {
@@ -57,11 +60,12 @@ pub(super) fn svg(growth: &Value) -> String {
         );
     }
     if let [first, .., last] = points.as_slice() {
-        let (x1, y1) = (xs.at(first.x), ys.at(line(first.x)));
-        let (x2, y2) = (xs.at(last.x), ys.at(line(last.x)));
+        let along = (0..=STEPS).map(|step| first.x * (last.x / first.x).powf(f64::from(step) / f64::from(STEPS)));
+        let path: Vec<_> = along.map(|x| format!("{:.1},{:.1}", xs.at(x), ys.at(line(x)))).collect();
+        let path = path.join(" ");
         let _ = writeln!(
             svg,
-            r##"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" stroke="#f0b429" stroke-width="2" stroke-dasharray="6 4"/>"##
+            r##"<polyline points="{path}" fill="none" stroke="#f0b429" stroke-width="2" stroke-dasharray="6 4"/>"##
         );
     }
     for point in &points {
@@ -84,16 +88,54 @@ fn point(point: &Value) -> Option<Point> {
     Some(Point { x: point["x"].as_f64()?, low: low.or(middle)?, middle: middle?, high: high? })
 }
 
-/// The power that the cost grows with, and what it is multiplied by: least squares of the logarithms.
-fn fit(points: &[Point]) -> (f64, f64) {
-    let logarithms: Vec<_> = points.iter().map(|point| (point.x.ln(), point.middle.ln())).collect();
-    let count: f64 = logarithms.iter().map(|_| 1.0).sum();
-    let mean_x = logarithms.iter().map(|(x, _)| x).sum::<f64>() / count;
-    let mean_y = logarithms.iter().map(|(_, y)| y).sum::<f64>() / count;
-    let shared: f64 = logarithms.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
-    let own: f64 = logarithms.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
-    let exponent = shared / own;
-    (exponent, (mean_y - exponent * mean_x).exp())
+/// What the cost follows.
+enum Fit {
+    /// A power of the size, times something.
+    Power { exponent: f64, factor: f64 },
+    /// Something that is always there, and so much for each.
+    Line { constant: f64, slope: f64, least: f64 },
+}
+
+impl Fit {
+    fn of(growth: &Value, points: &[Point]) -> Self {
+        let pairs = points.iter().map(|point| (point.x, point.middle));
+        if growth["fit"] == "line" {
+            let (slope, constant) = least_squares(&pairs.collect::<Vec<_>>());
+            let least = points.iter().map(|point| point.low).fold(f64::INFINITY, f64::min);
+            return Self::Line { constant, slope, least };
+        }
+        let (exponent, logarithm) = least_squares(&pairs.map(|(x, y)| (x.ln(), y.ln())).collect::<Vec<_>>());
+        Self::Power { exponent, factor: logarithm.exp() }
+    }
+
+    fn at(&self, x: f64) -> f64 {
+        match self {
+            Self::Power { exponent, factor } => factor * x.powf(*exponent),
+            // What is below 0 has no place on a logarithmic scale.
+            Self::Line { constant, slope, least } => (constant + slope * x).max(least / 2.0),
+        }
+    }
+
+    fn told(&self, growth: &Value) -> String {
+        match self {
+            Self::Power { exponent, .. } => format!("exponent {exponent:.2}"),
+            Self::Line { slope, .. } => {
+                let each = format!("{slope:.2} {}", word(&growth["unit"]));
+                format!("{} for each {}", each.trim_end(), word(&growth["each"]))
+            }
+        }
+    }
+}
+
+/// How much `y` grows for each `x`, and what it is where `x` is 0.
+fn least_squares(points: &[(f64, f64)]) -> (f64, f64) {
+    let count: f64 = points.iter().map(|_| 1.0).sum();
+    let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / count;
+    let mean_y = points.iter().map(|(_, y)| y).sum::<f64>() / count;
+    let shared: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    let own: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
+    let slope = shared / own;
+    (slope, mean_y - slope * mean_x)
 }
 
 /// Where values lie on a side of the plot.
