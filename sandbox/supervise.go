@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -16,6 +17,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/vmware/govmomi/session/cache"
+	"github.com/vmware/govmomi/vim25"
 
 	"drover.dev/sandbox/node"
 	"drover.dev/sandbox/program"
@@ -107,6 +111,9 @@ func (s *supervisor) start(ctx context.Context) error {
 			return err
 		}
 		env.addVCenter(n+1, address, ca.pair().cert)
+		if err := saveSession(ctx, s.dir, address); err != nil {
+			return err
+		}
 	}
 	s.ready("vcsim")
 	return env.write(s.dir)
@@ -220,9 +227,26 @@ func environment(dir string) exports {
 	var e exports
 	// Caches and saved sessions stay inside the sandbox.
 	e.set("KUBECACHEDIR", filepath.Join(dir, "kube-cache"))
-	e.set("GOVMOMI_HOME", filepath.Join(dir, "govmomi"))
+	e.set("GOVMOMI_HOME", govmomiHome(dir))
 	e = append(e, "export PATH="+shellQuote(filepath.Join(dir, "bin"))+`:"$PATH"`)
 	return e
+}
+
+// govmomiHome is where govc keeps its sessions.
+func govmomiHome(dir string) string { return filepath.Join(dir, "govmomi") }
+
+// saveSession logs in for all govcs to come. Each that finds no session saves its own, and one that reads the file in that moment
+// ends with "EOF".
+func saveSession(ctx context.Context, dir string, address vcenter.Address) error {
+	u, err := url.Parse(address.URL())
+	if err != nil {
+		return err
+	}
+	s := cache.Session{URL: u, Insecure: true, DirSOAP: filepath.Join(govmomiHome(dir), "sessions")}
+	if err := s.Login(ctx, new(vim25.Client), nil); err != nil {
+		return fmt.Errorf("govc's session with %s: %w", address.Host, err)
+	}
+	return nil
 }
 
 func (e *exports) set(name, value string) { *e = append(*e, "export "+name+"="+shellQuote(value)) }

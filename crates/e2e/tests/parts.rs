@@ -1,9 +1,9 @@
 //! Each real part of the sandbox does its job.
 
-use std::{collections::BTreeMap, path::Path, sync::Once, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Once, thread, time::Duration};
 
 use drover_e2e::{Namespace, Sandbox, eventually, vm_group};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_mins(1);
 
@@ -231,4 +231,16 @@ fn the_environment_names_all_that_a_person_needs() {
     for name in names {
         assert!(!environment[name].is_empty(), "{name}");
     }
+}
+
+#[test]
+fn many_govcs_at_once_find_one_session_that_is_there_from_the_beginning() {
+    let new = Sandbox::start("govcs", &["--kubernetes=false"]).unwrap();
+    thread::scope(|scope| {
+        let govcs: Vec<_> = (0..30).map(|_| scope.spawn(|| new.vcenter().govc(&["session.ls", "-json"]))).collect();
+        for govc in govcs {
+            let sessions: Value = serde_json::from_str(&govc.join().unwrap().unwrap()).unwrap();
+            assert_eq!(sessions["sessionList"].as_array().unwrap().len(), 1, "{sessions}");
+        }
+    });
 }
