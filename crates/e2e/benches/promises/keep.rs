@@ -1,16 +1,19 @@
 //! VMs that are kept as declared.
 
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use drover_e2e::{
     at_rest,
-    measurement::{Measurement, median, quantile, to_f64},
+    measurement::{Measurement, median, quantile, slope, to_f64},
 };
 
 use crate::{
     floor, peers,
     results::{Run, Scope},
-    site::{AT_ONCE, OPERATOR, Site, count},
+    site::{AT_ONCE, OPERATOR, Site, count, group},
 };
 
 /// A VM that is nobody's, for a peer.
@@ -18,6 +21,8 @@ const ONE_MORE: &str = "--machines=1";
 const STRANGER: &str = "/DC0/vm/DC0_C0_RP0_VM1";
 const DRIFTS: usize = 200;
 const IN_A_ROW: usize = 10;
+/// For how long VmGroups come and go.
+const CHURN: Duration = Duration::from_mins(4);
 /// How many times as long as a bare client Drover may take, which pauses for 50 ms between two polls.
 const NOTICE: f64 = 5.0;
 /// How often others do the same with one VM.
@@ -54,6 +59,24 @@ pub(crate) fn drifts(site: &Site, times: usize) -> Vec<f64> {
 /// What the program itself may take, and each VM.
 pub(crate) fn memory_limit(vms: usize) -> f64 {
     25.0 + to_f64(vms) * 0.012
+}
+
+pub(crate) fn churn(run: &mut Run) {
+    let site = Site::new("churn", &[AT_ONCE]);
+    let (began, mut held) = (Instant::now(), Vec::new());
+    for round in (1..).take_while(|_| began.elapsed() < CHURN) {
+        let groups: Vec<_> = (0..IN_A_ROW).map(|n| group(&format!("web-{round}-{n}"), 3)).collect();
+        let seconds = site.power_on(&groups, 3 * IN_A_ROW, Duration::from_mins(1));
+        assert!(seconds.is_finite(), "VMs are made\n{}", site.sandbox.dump());
+        let delete = ["delete", "vg", "--all", "--timeout=5m"];
+        site.namespace.kubectl(&delete).unwrap_or_else(|failure| panic!("{failure}"));
+        let memory = site.operator.own_memory().expect("the operator runs");
+        if began.elapsed() > CHURN / 2 {
+            held.push((to_f64(round * IN_A_ROW), count(memory) / 1e3));
+        }
+    }
+    let kept = [slope(&held)];
+    run.add(Measurement::new("memory kept of each VmGroup of 3 VMs that is gone", "KB", kept).promise(1.0));
 }
 
 pub(crate) fn rest(run: &mut Run) {

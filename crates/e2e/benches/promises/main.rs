@@ -88,6 +88,14 @@ const CASES: &[Case] = &[
         from: Scope::Bench,
     },
     Case {
+        name: "churn",
+        what: "VmGroups of 3 VMs, ten at a time, that are made and deleted for 4 minutes, one after the other: what the operator's memory grows by \
+               for each, in the last 2. Until then its heap and its log of the last minute fill up. What is kept is that a VM was destroyed; the \
+               last 20,000 are remembered.",
+        run: keep::churn,
+        from: Scope::Full,
+    },
+    Case {
         name: "infos",
         what: "100 hosts and 1000 VMs shown as HostInfos and VMInfos: calls while nothing happens to them. Any write fails the run.",
         run: keep::infos,

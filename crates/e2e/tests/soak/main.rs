@@ -37,7 +37,7 @@ const ROUND: Duration = Duration::from_secs(100);
 /// How long nothing happens after it, so that it can be seen what groups say of themselves, and which VMs they keep from then on.
 const LULL: Duration = Duration::from_secs(22);
 /// In this last part of the storm no operator is ended, so that the memory of one can be watched.
-const WATCHED: f64 = 0.5;
+const WATCHED: f64 = 0.6;
 /// For how long nothing may be done any more in the end; and after a long storm, so long that everything is looked at again by itself.
 const REST: Duration = Duration::from_secs(8);
 const LONG_REST: Duration = Duration::from_secs(330);
