@@ -39,6 +39,7 @@ type front struct {
 	history     history
 	touched     touched
 	turns       turns
+	disks       disks
 
 	mu    sync.Mutex
 	calls map[string]map[string]int // by client, then by method
@@ -143,11 +144,27 @@ func (f *front) submitted(r *http.Request, c *call, over <-chan struct{}) *httpt
 			return out
 		}
 	}
-	if register, ok := request.(*types.RegisterVM_Task); ok {
-		writeTask(out, c.method, f.register(c, register))
+	if task, ok := f.ownTask(r, c, request); ok {
+		writeTask(out, c.method, task)
 		return out
 	}
 	return f.ask(r, c, over)
+}
+
+// ownTask submits a task of the front's own where vcsim's would not do all that vCenter's does.
+func (f *front) ownTask(r *http.Request, c *call, request any) (task reference, ok bool) {
+	if reconfigure, ok := changesDisks(request); ok {
+		return f.reconfigureDisks(r, c, reconfigure), true
+	}
+	switch request := request.(type) {
+	case *types.RegisterVM_Task:
+		return f.register(c, request), true
+	case *types.Destroy_Task:
+		if f.needsCare(c.this) {
+			return f.destroyMachine(r, c, request), true
+		}
+	}
+	return reference{}, false
 }
 
 func (f *front) privileged(c *call) *httptest.ResponseRecorder {

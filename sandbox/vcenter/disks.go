@@ -1,0 +1,162 @@
+package vcenter
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vim25/xml"
+)
+
+// disks has one change of a machine's disks wait for the other.
+type disks struct {
+	mu    sync.Mutex
+	turns map[reference]*sync.Mutex
+}
+
+func (d *disks) turn(machine reference) *sync.Mutex {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.turns == nil {
+		d.turns = map[reference]*sync.Mutex{}
+	}
+	if d.turns[machine] == nil {
+		d.turns[machine] = new(sync.Mutex)
+	}
+	return d.turns[machine]
+}
+
+// changesDisks tells whether a reconfigure is for disks too.
+func changesDisks(request any) (*types.ReconfigVM_Task, bool) {
+	reconfigure, ok := request.(*types.ReconfigVM_Task)
+	return reconfigure, ok && slices.ContainsFunc(reconfigure.Spec.DeviceChange, isDisk)
+}
+
+func isDisk(change types.BaseVirtualDeviceConfigSpec) bool {
+	_, ok := change.GetVirtualDeviceConfigSpec().Device.(*types.VirtualDisk)
+	return ok
+}
+
+// reconfigureDisks is the task of a reconfigure that changes disks. What can't be is refused before anything is done: vcsim
+// would leave half of it.
+func (f *front) reconfigureDisks(r *http.Request, c *call, request *types.ReconfigVM_Task) reference {
+	return f.submit(c, func(*simulator.Task) outcome {
+		turn := f.disks.turn(c.this)
+		turn.Lock()
+		defer turn.Unlock()
+		vm, ok := f.service.Context.Map.Get(c.this).(*simulator.VirtualMachine)
+		if !ok {
+			return failure(&types.ManagedObjectNotFound{Obj: c.this})
+		}
+		change, fault := f.changeOf(vm, &request.Spec)
+		if fault != nil {
+			return failure(fault)
+		}
+		end := f.asPart(r, c, methods.ReconfigVM_TaskBody{Req: request})
+		if end.fault == nil {
+			change.finish()
+		}
+		return end
+	})
+}
+
+// diskChange is what a reconfigure does to disks.
+type diskChange struct {
+	vm      *simulator.VirtualMachine
+	front   *front
+	devices object.VirtualDeviceList
+	deleted []diskFile
+}
+
+// changeOf checks what a reconfigure does to disks, and completes what it leaves to vCenter.
+func (f *front) changeOf(vm *simulator.VirtualMachine, spec *types.VirtualMachineConfigSpec) (*diskChange, types.BaseMethodFault) {
+	change := &diskChange{vm: vm, front: f}
+	ctx := f.service.Context.For(f.service.Context.Map.Path)
+	ctx.WithLock(vm, func() {
+		var devices types.ArrayOfVirtualDevice
+		duplicate(types.ArrayOfVirtualDevice{VirtualDevice: vm.Config.Hardware.Device}, &devices)
+		change.devices = devices.VirtualDevice
+	})
+	for i, device := range spec.DeviceChange {
+		if !isDisk(device) {
+			continue
+		}
+		if fault := change.complete(device.GetVirtualDeviceConfigSpec(), int32(i)); fault != nil {
+			return nil, fault
+		}
+	}
+	return change, nil
+}
+
+func (d *diskChange) complete(spec *types.VirtualDeviceConfigSpec, index int32) types.BaseMethodFault {
+	if spec.Operation == types.VirtualDeviceConfigSpecOperationRemove {
+		return d.completeRemove(spec, index)
+	}
+	return nil
+}
+
+// completeRemove has the machine's own disk removed, whatever else than its key the spec says.
+func (d *diskChange) completeRemove(spec *types.VirtualDeviceConfigSpec, index int32) types.BaseMethodFault {
+	disk, ok := d.devices.FindByKey(spec.Device.GetVirtualDevice().Key).(*types.VirtualDisk)
+	if !ok {
+		return unknownDevice(index)
+	}
+	spec.Device = disk
+	if spec.FileOperation == types.VirtualDeviceConfigSpecFileOperationDestroy {
+		d.deleted = append(d.deleted, d.front.chain(d.vm.Self, disk)...)
+	}
+	return nil
+}
+
+func unknownDevice(index int32) types.BaseMethodFault {
+	spec := &types.InvalidDeviceSpec{DeviceIndex: index}
+	spec.Property = "virtualDeviceSpec.device.key"
+	return spec
+}
+
+// finish does what vcsim has left undone.
+func (d *diskChange) finish() {
+	for _, file := range d.deleted {
+		file.delete()
+	}
+}
+
+// asPart has vcsim run a request of the same client and session as a part of a task of the front's, and waits for its end.
+func (f *front) asPart(r *http.Request, c *call, body any) outcome {
+	var text bytes.Buffer
+	if err := xml.NewEncoder(&text).Encode(soap.Envelope{Body: body}); err != nil {
+		panic(err) // vSphere's types are made to be encoded
+	}
+	part := *c
+	part.body = text.Bytes()
+	out := httptest.NewRecorder()
+	f.authors.during(c.this, author{part: true}, func() { f.forward(out, r, &part) })
+	if out.Code != http.StatusOK {
+		return faultOf(out, c.this)
+	}
+	return await(f.service, taskOf(out))
+}
+
+// faultOf is the end of a task whose part vcsim has refused.
+func faultOf(out *httptest.ResponseRecorder, entity reference) outcome {
+	var answer struct {
+		Body struct {
+			Fault *soap.Fault `xml:"http://schemas.xmlsoap.org/soap/envelope/ Fault"`
+		} `xml:"Body"`
+	}
+	decoder := xml.NewDecoder(out.Body)
+	decoder.TypeFunc = typeOf
+	if err := decoder.Decode(&answer); err == nil && answer.Body.Fault != nil {
+		if fault, ok := answer.Body.Fault.VimFault().(types.BaseMethodFault); ok {
+			return failure(fault)
+		}
+	}
+	return failure(&types.ManagedObjectNotFound{Obj: entity})
+}
