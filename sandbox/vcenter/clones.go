@@ -57,13 +57,7 @@ func (f *front) runClone(c *call, task *simulator.Task, request *types.CloneVM_T
 	if !request.Spec.PowerOn {
 		return cloned
 	}
-	on := f.part(machine, func(ctx context.Context) (reference, error) {
-		response, err := methods.PowerOnVM_Task(ctx, f.service, &types.PowerOnVM_Task{This: machine})
-		if err != nil {
-			return reference{}, err
-		}
-		return response.Returnval, nil
-	})
+	on := f.powerOnPart(machine)
 	if on.fault != nil && !isOn(on.fault) {
 		return on
 	}

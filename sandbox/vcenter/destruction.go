@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vmware/govmomi/simulator"
@@ -26,6 +27,7 @@ func (f *front) destroying(machine reference, destroy func() outcome) outcome {
 	if !ok {
 		return destroy()
 	}
+	f.leaveLocked(vm)
 	remains := f.remainsOf(vm)
 	ctx := f.service.Context.For(f.service.Context.Map.Path)
 	var logs string
@@ -65,7 +67,32 @@ func (f *front) needsCare(machine reference) bool {
 		return false
 	}
 	remains := f.remainsOf(vm)
-	return remains.others || len(remains.disks) > 0
+	return remains.others || len(remains.disks) > 0 || f.sharesDisks(machine)
+}
+
+// leaveLocked takes from a machine that is destroyed the disks that another runs with: they can't be deleted.
+func (f *front) leaveLocked(vm *simulator.VirtualMachine) {
+	disks, isOn := f.disksIn(vm)
+	if isOn {
+		return // it stays
+	}
+	held := map[types.BaseVirtualDevice]bool{}
+	for _, disk := range disks {
+		release, fault := f.lock(vm.Self, f.usesOf(vm.Self, []*types.VirtualDisk{disk}))
+		if fault != nil {
+			held[disk] = true
+		} else {
+			release()
+		}
+	}
+	if len(held) == 0 {
+		return
+	}
+	ctx := f.service.Context.For(f.service.Context.Map.Path)
+	ctx.WithLock(vm, func() {
+		isHeld := func(device types.BaseVirtualDevice) bool { return held[device] }
+		vm.Config.Hardware.Device = slices.DeleteFunc(slices.Clone(vm.Config.Hardware.Device), isHeld)
+	})
 }
 
 func (f *front) remainsOf(vm *simulator.VirtualMachine) remains {

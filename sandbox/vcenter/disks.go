@@ -15,10 +15,12 @@ import (
 	"github.com/vmware/govmomi/vim25/xml"
 )
 
-// disks has one change of a machine's disks wait for the other.
+// disks knows which files machines are about to lock, and has one change of a machine's disks wait for the other.
 type disks struct {
-	mu    sync.Mutex
-	turns map[reference]*sync.Mutex
+	mu       sync.Mutex
+	turns    map[reference]*sync.Mutex
+	attached map[string]bool // files that were there before a machine had them, by their stem
+	claims   map[*claim]bool
 }
 
 func (d *disks) turn(machine reference) *sync.Mutex {
@@ -59,6 +61,11 @@ func (f *front) reconfigureDisks(r *http.Request, c *call, request *types.Reconf
 		if fault != nil {
 			return failure(fault)
 		}
+		release, fault := f.lock(c.this, change.locks)
+		if fault != nil {
+			return failure(fault)
+		}
+		defer release()
 		end := f.asPart(r, c, methods.ReconfigVM_TaskBody{Req: request})
 		if end.fault == nil {
 			change.finish()
@@ -71,7 +78,9 @@ func (f *front) reconfigureDisks(r *http.Request, c *call, request *types.Reconf
 type diskChange struct {
 	vm      *simulator.VirtualMachine
 	front   *front
+	isOn    bool
 	devices object.VirtualDeviceList
+	locks   []diskUse
 	deleted []diskFile
 }
 
@@ -80,6 +89,7 @@ func (f *front) changeOf(vm *simulator.VirtualMachine, spec *types.VirtualMachin
 	change := &diskChange{vm: vm, front: f}
 	ctx := f.service.Context.For(f.service.Context.Map.Path)
 	ctx.WithLock(vm, func() {
+		change.isOn = vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn
 		var devices types.ArrayOfVirtualDevice
 		duplicate(types.ArrayOfVirtualDevice{VirtualDevice: vm.Config.Hardware.Device}, &devices)
 		change.devices = devices.VirtualDevice
@@ -96,8 +106,29 @@ func (f *front) changeOf(vm *simulator.VirtualMachine, spec *types.VirtualMachin
 }
 
 func (d *diskChange) complete(spec *types.VirtualDeviceConfigSpec, index int32) types.BaseMethodFault {
-	if spec.Operation == types.VirtualDeviceConfigSpecOperationRemove {
+	switch spec.Operation {
+	case types.VirtualDeviceConfigSpecOperationAdd:
+		if spec.FileOperation == "" {
+			return d.completeAttach(spec, index)
+		}
+	case types.VirtualDeviceConfigSpecOperationRemove:
 		return d.completeRemove(spec, index)
+	}
+	return nil
+}
+
+// completeAttach has a machine that runs lock the file at once, and one that is off when it is powered on.
+func (d *diskChange) completeAttach(spec *types.VirtualDeviceConfigSpec, _ int32) types.BaseMethodFault {
+	disk, ok := spec.Device.(*types.VirtualDisk)
+	if !ok {
+		return nil
+	}
+	uses := d.front.usesOf(d.vm.Self, []*types.VirtualDisk{disk})
+	for _, use := range uses {
+		d.front.disks.noteAttached(use.diskFile)
+	}
+	if d.isOn {
+		d.locks = append(d.locks, uses...)
 	}
 	return nil
 }
@@ -111,6 +142,7 @@ func (d *diskChange) completeRemove(spec *types.VirtualDeviceConfigSpec, index i
 	spec.Device = disk
 	if spec.FileOperation == types.VirtualDeviceConfigSpecFileOperationDestroy {
 		d.deleted = append(d.deleted, d.front.chain(d.vm.Self, disk)...)
+		d.locks = append(d.locks, d.front.usesOf(d.vm.Self, []*types.VirtualDisk{disk})...)
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func (f *front) submitted(r *http.Request, c *call, over <-chan struct{}) *httpt
 	if clone, ok := request.(*types.CloneVM_Task); ok {
 		return f.clone(c, clone)
 	}
-	for _, check := range []func(*call, any) types.BaseMethodFault{f.checkNames, f.checkReconfigure} {
+	for _, check := range []func(*call, any) types.BaseMethodFault{f.checkNames, f.checkReconfigure, f.checkFiles} {
 		if fault := check(c, request); fault != nil {
 			writeTask(out, c.method, f.failedTask(c, fault, fmt.Sprintf("%T", fault)))
 			return out
@@ -162,6 +162,10 @@ func (f *front) ownTask(r *http.Request, c *call, request any) (task reference, 
 	case *types.Destroy_Task:
 		if f.needsCare(c.this) {
 			return f.destroyMachine(r, c, request), true
+		}
+	case *types.PowerOnVM_Task:
+		if f.sharesDisks(c.this) {
+			return f.powerOn(r, c, request), true
 		}
 	}
 	return reference{}, false

@@ -87,12 +87,12 @@ func (s *site) end(submitted *object.Task, err error) string {
 // done waits for a task that ends well.
 func (s *site) done(submitted *object.Task, err error) {
 	s.Helper()
-	s.ends("", submitted, err)
+	s.want("", s.end(submitted, err))
 }
 
-func (s *site) ends(fault string, submitted *object.Task, err error) {
+func (s *site) want(fault, ended string) {
 	s.Helper()
-	if ended := s.end(submitted, err); ended != fault {
+	if ended != fault {
 		s.Fatalf("the task ended with %q, not with %q", ended, fault)
 	}
 }
