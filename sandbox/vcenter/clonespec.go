@@ -53,6 +53,7 @@ func (f *front) cloneRequest(source *simulator.VirtualMachine, request *types.Cl
 	if fault := f.checkNetworks(request.Folder, devices); fault != nil {
 		return nil, fault
 	}
+	nameDisks(devices)
 	config.DeviceChange = devices
 	own(&config)
 	if spec := request.Spec.Config; spec != nil {

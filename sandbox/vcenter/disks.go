@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/vmware/govmomi/object"
@@ -106,24 +109,71 @@ func (f *front) changeOf(vm *simulator.VirtualMachine, spec *types.VirtualMachin
 }
 
 func (d *diskChange) complete(spec *types.VirtualDeviceConfigSpec, index int32) types.BaseMethodFault {
-	switch spec.Operation {
-	case types.VirtualDeviceConfigSpecOperationAdd:
-		if spec.FileOperation == "" {
-			return d.completeAttach(spec, index)
-		}
-	case types.VirtualDeviceConfigSpecOperationRemove:
+	switch {
+	case spec.Operation == types.VirtualDeviceConfigSpecOperationRemove:
 		return d.completeRemove(spec, index)
+	case spec.Operation != types.VirtualDeviceConfigSpecOperationAdd:
+		return nil
+	case spec.FileOperation == types.VirtualDeviceConfigSpecFileOperationCreate:
+		return d.completeCreate(spec)
+	case spec.FileOperation == "":
+		return d.completeAttach(spec, index)
 	}
 	return nil
 }
 
-// completeAttach has a machine that runs lock the file at once, and one that is off when it is powered on.
-func (d *diskChange) completeAttach(spec *types.VirtualDeviceConfigSpec, _ int32) types.BaseMethodFault {
+// completeCreate refuses a disk where there is one, or no folder for it.
+func (d *diskChange) completeCreate(spec *types.VirtualDeviceConfigSpec) types.BaseMethodFault {
+	nameDisks([]types.BaseVirtualDeviceConfigSpec{spec})
+	return d.front.checkPlace(d.vm.Self, spec)
+}
+
+// checkPlace refuses a new disk where there is one already, and one in a folder that isn't there. Where the spec names no
+// file, vCenter finds a place.
+func (f *front) checkPlace(machine reference, spec *types.VirtualDeviceConfigSpec) types.BaseMethodFault {
+	disk, ok := spec.Device.(*types.VirtualDisk)
+	if !ok {
+		return nil
+	}
+	backing, ok := backingOf(disk)
+	if !ok {
+		return nil
+	}
+	file, ok := f.fileAt(machine, backing.FileName)
+	if !ok || !strings.HasSuffix(file.path, ".vmdk") {
+		return nil
+	}
+	if file.exists() {
+		return &types.FileAlreadyExists{FileFault: types.FileFault{File: backing.FileName}}
+	}
+	if _, err := os.Stat(filepath.Dir(file.path)); err != nil {
+		return &types.FileNotFound{FileFault: types.FileFault{File: backing.FileName}}
+	}
+	return nil
+}
+
+// completeAttach has size and UUID be those of the file. A machine that runs locks the file at once, and one that is off when
+// it is powered on.
+func (d *diskChange) completeAttach(spec *types.VirtualDeviceConfigSpec, index int32) types.BaseMethodFault {
 	disk, ok := spec.Device.(*types.VirtualDisk)
 	if !ok {
 		return nil
 	}
 	uses := d.front.usesOf(d.vm.Self, []*types.VirtualDisk{disk})
+	backing, ok := backingOf(disk)
+	if !ok || len(uses) == 0 {
+		return nil // vcsim says what is wrong
+	}
+	identity, err := d.front.identify(uses[0].diskFile)
+	if err != nil {
+		return &types.FileNotFound{FileFault: types.FileFault{File: backing.FileName}}
+	}
+	for _, own := range disksOf(d.devices) {
+		if has, ok := backingOf(own); ok && has.FileName == backing.FileName {
+			return &types.InvalidDeviceSpec{DeviceIndex: index}
+		}
+	}
+	disk.CapacityInBytes, disk.CapacityInKB, backing.Uuid = identity.capacity, identity.capacity/1024, identity.uuid
 	for _, use := range uses {
 		d.front.disks.noteAttached(use.diskFile)
 	}
@@ -140,6 +190,10 @@ func (d *diskChange) completeRemove(spec *types.VirtualDeviceConfigSpec, index i
 		return unknownDevice(index)
 	}
 	spec.Device = disk
+	// The machine knows the UUID until its file says it.
+	for _, file := range d.front.chain(d.vm.Self, disk) {
+		_, _ = d.front.identify(file)
+	}
 	if spec.FileOperation == types.VirtualDeviceConfigSpecFileOperationDestroy {
 		d.deleted = append(d.deleted, d.front.chain(d.vm.Self, disk)...)
 		d.locks = append(d.locks, d.front.usesOf(d.vm.Self, []*types.VirtualDisk{disk})...)
@@ -162,18 +216,23 @@ func (d *diskChange) finish() {
 
 // asPart has vcsim run a request of the same client and session as a part of a task of the front's, and waits for its end.
 func (f *front) asPart(r *http.Request, c *call, body any) outcome {
-	var text bytes.Buffer
-	if err := xml.NewEncoder(&text).Encode(soap.Envelope{Body: body}); err != nil {
-		panic(err) // vSphere's types are made to be encoded
-	}
 	part := *c
-	part.body = text.Bytes()
+	part.body = encoded(body)
 	out := httptest.NewRecorder()
 	f.authors.during(c.this, author{part: true}, func() { f.forward(out, r, &part) })
 	if out.Code != http.StatusOK {
 		return faultOf(out, c.this)
 	}
 	return await(f.service, taskOf(out))
+}
+
+// encoded is a request as a client would send it.
+func encoded(body any) []byte {
+	var text bytes.Buffer
+	if err := xml.NewEncoder(&text).Encode(soap.Envelope{Body: body}); err != nil {
+		panic(err) // vSphere's types are made to be encoded
+	}
+	return text.Bytes()
 }
 
 // faultOf is the end of a task whose part vcsim has refused.

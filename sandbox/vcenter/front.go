@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -121,8 +122,13 @@ func (f *front) answer(r *http.Request, c *call) *httptest.ResponseRecorder {
 		return f.submitted(r, c, over)
 	}
 	ask := func() *httptest.ResponseRecorder { return f.ask(r, c, over) }
-	if c.method == "UnregisterVM" {
+	switch c.method {
+	case "UnregisterVM":
 		return f.unregister(c, ask)
+	case "QueryVirtualDiskUuid", "SetVirtualDiskUuid":
+		if told := f.diskUUID(c); told != nil {
+			return told
+		}
 	}
 	return ask()
 }
@@ -163,6 +169,13 @@ func (f *front) ownTask(r *http.Request, c *call, request any) (task reference, 
 		if f.needsCare(c.this) {
 			return f.destroyMachine(r, c, request), true
 		}
+	case *types.ExtendVirtualDisk_Task:
+		return f.extend(c, request)
+	case *types.CopyVirtualDisk_Task:
+		return f.copyDisk(r, c, request), true
+	case *types.CreateVM_Task:
+		nameDisks(request.Config.DeviceChange)
+		c.body = encoded(methods.CreateVM_TaskBody{Req: request})
 	case *types.PowerOnVM_Task:
 		if f.sharesDisks(c.this) {
 			return f.powerOn(r, c, request), true

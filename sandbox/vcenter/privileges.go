@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/vmware/govmomi/vim25/types"
-	"github.com/vmware/govmomi/vim25/xml"
 )
 
 // privileges are those that the user lacks everywhere. vcsim knows roles and asks nobody for a privilege.
@@ -86,16 +85,7 @@ func (p *privileges) tell(w http.ResponseWriter, question *types.HasPrivilegeOnE
 		}
 		answer.Returnval = append(answer.Returnval, told)
 	}
-	var body strings.Builder
-	start := xml.StartElement{
-		Name: xml.Name{Local: "HasPrivilegeOnEntitiesResponse"},
-		Attr: []xml.Attr{{Name: xml.Name{Local: "xmlns"}, Value: "urn:vim25"}},
-	}
-	if err := xml.NewEncoder(&body).EncodeElement(answer, start); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	writeEnvelope(w, http.StatusOK, body.String())
+	writeAnswer(w, "HasPrivilegeOnEntities", answer)
 }
 
 // needs is what vCenter's documentation says that a call needs, and where.
