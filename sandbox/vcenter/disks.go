@@ -84,6 +84,7 @@ type diskChange struct {
 	isOn    bool
 	devices object.VirtualDeviceList
 	locks   []diskUse
+	grown   []growth
 	deleted []diskFile
 }
 
@@ -112,8 +113,8 @@ func (d *diskChange) complete(spec *types.VirtualDeviceConfigSpec, index int32) 
 	switch {
 	case spec.Operation == types.VirtualDeviceConfigSpecOperationRemove:
 		return d.completeRemove(spec, index)
-	case spec.Operation != types.VirtualDeviceConfigSpecOperationAdd:
-		return nil
+	case spec.Operation == types.VirtualDeviceConfigSpecOperationEdit:
+		return d.completeEdit(spec, index)
 	case spec.FileOperation == types.VirtualDeviceConfigSpecFileOperationCreate:
 		return d.completeCreate(spec)
 	case spec.FileOperation == "":
@@ -209,6 +210,12 @@ func unknownDevice(index int32) types.BaseMethodFault {
 
 // finish does what vcsim has left undone.
 func (d *diskChange) finish() {
+	for _, growth := range d.grown {
+		if identity, err := d.front.identify(growth.file); err == nil {
+			identity.capacity = growth.capacity
+			_ = growth.file.describe(identity)
+		}
+	}
 	for _, file := range d.deleted {
 		file.delete()
 	}
