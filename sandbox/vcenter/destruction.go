@@ -16,8 +16,8 @@ import (
 type remains struct {
 	folder string // that of the machine
 	own    []string
-	disks  []diskFile
-	others bool // files in the folder that aren't the machine's, such as a disk that was detached
+	disks  []diskFile // with deltas: of those vcsim deletes not all
+	others bool       // files in the folder that aren't the machine's, such as a disk that was detached
 }
 
 // destroying destroys a machine as vCenter does: with the files of all its disks, but without those that others have left in
@@ -103,10 +103,11 @@ func (f *front) remainsOf(vm *simulator.VirtualMachine) remains {
 	ctx.WithLock(vm, func() {
 		home = vm.Config.Files.VmPathName
 		for _, disk := range disksOf(vm.Config.Hardware.Device) {
-			for i, file := range f.chain(vm.Self, disk) {
+			chain := f.chain(vm.Self, disk)
+			for _, file := range chain {
 				chains[file.stem()] = true
 				// One in another folder is that of the machine which this one is a linked clone of.
-				if i > 0 && filepath.Dir(file.path) == filepath.Dir(f.chain(vm.Self, disk)[0].path) {
+				if len(chain) > 1 && filepath.Dir(file.path) == filepath.Dir(chain[0].path) {
 					all.disks = append(all.disks, file)
 				}
 			}

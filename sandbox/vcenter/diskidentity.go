@@ -60,13 +60,10 @@ func (d diskFile) describe(identity diskIdentity) error {
 
 // identify reads what a disk is. One whose file doesn't say it yet has the UUID that a machine knows it by, or a new one.
 func (f *front) identify(file diskFile) (diskIdentity, error) {
-	f.disks.mu.Lock()
-	defer f.disks.mu.Unlock()
-	identity, err := file.identity()
-	if err != nil || identity.uuid != "" {
+	if identity, err := file.identity(); err != nil || identity.uuid != "" {
 		return identity, err
 	}
-	identity.uuid = uuid.NewString()
+	known := uuid.NewString()
 	for _, vm := range f.machines() {
 		disks, _ := f.disksIn(vm)
 		for _, disk := range disks {
@@ -75,10 +72,22 @@ func (f *front) identify(file diskFile) (diskIdentity, error) {
 				continue
 			}
 			if at, ok := f.fileAt(vm.Self, backing.FileName); ok && at.path == file.path {
-				identity.uuid = backing.Uuid
+				known = backing.Uuid
 			}
 		}
 	}
+	return f.identifyAs(file, known)
+}
+
+// identifyAs reads what a disk is, and has a file that doesn't say it have this UUID.
+func (f *front) identifyAs(file diskFile, known string) (diskIdentity, error) {
+	f.disks.files.Lock()
+	defer f.disks.files.Unlock()
+	identity, err := file.identity()
+	if err != nil || identity.uuid != "" {
+		return identity, err
+	}
+	identity.uuid = known
 	return identity, file.describe(identity)
 }
 

@@ -24,6 +24,7 @@ type disks struct {
 	turns    map[reference]*sync.Mutex
 	attached map[string]bool // files that were there before a machine had them, by their stem
 	claims   map[*claim]bool
+	files    sync.Mutex // while one is read and written
 }
 
 func (d *disks) turn(machine reference) *sync.Mutex {
@@ -189,6 +190,9 @@ func (d *diskChange) completeRemove(spec *types.VirtualDeviceConfigSpec, index i
 	disk, ok := d.devices.FindByKey(spec.Device.GetVirtualDevice().Key).(*types.VirtualDisk)
 	if !ok {
 		return unknownDevice(index)
+	}
+	if d.front.isInSnapshot(d.vm, disk) {
+		return &types.GenericVmConfigFault{Reason: "The disk is part of a snapshot."}
 	}
 	spec.Device = disk
 	// The machine knows the UUID until its file says it.

@@ -162,6 +162,9 @@ func (f *front) ownTask(r *http.Request, c *call, request any) (task reference, 
 	if reconfigure, ok := changesDisks(request); ok {
 		return f.reconfigureDisks(r, c, reconfigure), true
 	}
+	if task, ok := f.snapshotTask(r, c, request); ok {
+		return task, true
+	}
 	switch request := request.(type) {
 	case *types.RegisterVM_Task:
 		return f.register(c, request), true

@@ -106,6 +106,11 @@ func (s *site) machine(name string) *object.VirtualMachine {
 func (s *site) clone(name string, spec types.VirtualMachineCloneSpec) *object.VirtualMachine {
 	s.Helper()
 	s.done(s.cloning(name, spec))
+	return s.found(name)
+}
+
+func (s *site) found(name string) *object.VirtualMachine {
+	s.Helper()
 	finder := find.NewFinder(s.client.Client)
 	machine, err := finder.VirtualMachine(s.Context(), "/DC0/vm/"+folderName+"/"+name)
 	s.must(err)
