@@ -93,6 +93,10 @@ func (f *front) makeClone(c *call, request *types.CloneVM_Task) outcome {
 	if !ok {
 		return made
 	}
+	if fault := f.customizeClone(machine, request.Spec.Customization); fault != nil {
+		f.destroyOne(machine)
+		return failure(fault)
+	}
 	if request.Spec.Template {
 		if _, err := methods.MarkAsTemplate(context.Background(), f.service, &types.MarkAsTemplate{This: machine}); err != nil {
 			return refusedWith(err, machine)

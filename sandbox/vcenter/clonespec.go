@@ -53,7 +53,12 @@ func (f *front) cloneRequest(source *simulator.VirtualMachine, request *types.Cl
 	if fault := f.checkNetworks(request.Folder, devices); fault != nil {
 		return nil, fault
 	}
-	nameDisks(devices)
+	if fault := f.completeDisks(request.Folder, devices); fault != nil {
+		return nil, fault
+	}
+	if fault := checkCustomization(request.Spec.Customization, devices); fault != nil {
+		return nil, fault
+	}
 	config.DeviceChange = devices
 	own(&config)
 	if spec := request.Spec.Config; spec != nil {
@@ -163,9 +168,9 @@ func cloneDevices(source, location []types.BaseVirtualDeviceConfigSpec, config *
 		changes = append(changes, config.DeviceChange...)
 	}
 	for i, change := range changes {
-		var ok bool
-		if devices, ok = applyDevice(devices, list, change.GetVirtualDeviceConfigSpec()); !ok {
-			return nil, &types.InvalidDeviceSpec{DeviceIndex: int32(i)}
+		var fault types.BaseMethodFault
+		if devices, fault = applyDevice(devices, list, change.GetVirtualDeviceConfigSpec(), int32(i)); fault != nil {
+			return nil, fault
 		}
 	}
 	all := make([]types.BaseVirtualDeviceConfigSpec, 0, len(devices))
@@ -196,17 +201,20 @@ func copyOf(device types.BaseVirtualDevice) *types.VirtualDeviceConfigSpec {
 
 // applyDevice changes the devices as the spec says, if that can be. An edited device is as the spec has it; where that names
 // no place or backing, it keeps its own.
-func applyDevice(devices []*types.VirtualDeviceConfigSpec, source object.VirtualDeviceList, change *types.VirtualDeviceConfigSpec) ([]*types.VirtualDeviceConfigSpec, bool) {
+func applyDevice(devices []*types.VirtualDeviceConfigSpec, source object.VirtualDeviceList, change *types.VirtualDeviceConfigSpec, index int32) ([]*types.VirtualDeviceConfigSpec, types.BaseMethodFault) {
 	if change.Operation == types.VirtualDeviceConfigSpecOperationAdd {
-		return append(devices, change), true
+		return append(devices, change), nil
 	}
 	key := change.Device.GetVirtualDevice().Key
 	at := slices.IndexFunc(devices, func(d *types.VirtualDeviceConfigSpec) bool { return d.Device.GetVirtualDevice().Key == key })
 	if at < 0 {
-		return devices, source.FindByKey(key) != nil // one that every machine has
+		if source.FindByKey(key) != nil { // one that every machine has
+			return devices, nil
+		}
+		return nil, unknownDevice(index)
 	}
 	if change.Operation == types.VirtualDeviceConfigSpecOperationRemove {
-		return slices.Delete(devices, at, at+1), true
+		return slices.Delete(devices, at, at+1), nil
 	}
 	old, edited := devices[at].Device.GetVirtualDevice(), change.Device.GetVirtualDevice()
 	if edited.Backing == nil {
@@ -215,10 +223,19 @@ func applyDevice(devices []*types.VirtualDeviceConfigSpec, source object.Virtual
 	if edited.ControllerKey == 0 {
 		edited.ControllerKey, edited.UnitNumber = old.ControllerKey, old.UnitNumber
 	}
+	if disk, ok := change.Device.(*types.VirtualDisk); ok {
+		was, ok := devices[at].Device.(*types.VirtualDisk)
+		if !ok {
+			return nil, unknownDevice(index)
+		}
+		if fault := editDisk(disk, was, index); fault != nil {
+			return nil, fault
+		}
+	}
 	devices[at] = &types.VirtualDeviceConfigSpec{
 		Operation: types.VirtualDeviceConfigSpecOperationAdd, FileOperation: devices[at].FileOperation, Device: change.Device,
 	}
-	return devices, true
+	return devices, nil
 }
 
 // giveAddress gives a card an address as vCenter makes them, unless the spec names one, which is kept even if another has it.

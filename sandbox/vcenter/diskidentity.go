@@ -20,6 +20,11 @@ type diskIdentity struct {
 	uuid     string
 }
 
+// give has a disk be as its file says.
+func (i diskIdentity) give(disk *types.VirtualDisk, backing *types.VirtualDiskFlatVer2BackingInfo) {
+	disk.CapacityInBytes, disk.CapacityInKB, backing.Uuid = i.capacity, i.capacity/1024, i.uuid
+}
+
 func (d diskFile) identity() (diskIdentity, error) {
 	file, err := os.Open(d.path)
 	if err != nil {

@@ -103,24 +103,39 @@ func (f *front) changeOf(vm *simulator.VirtualMachine, spec *types.VirtualMachin
 		if !isDisk(device) {
 			continue
 		}
-		if fault := change.complete(device.GetVirtualDeviceConfigSpec(), int32(i)); fault != nil {
+		if fault := change.complete(spec.DeviceChange, int32(i)); fault != nil {
 			return nil, fault
 		}
 	}
 	return change, nil
 }
 
-func (d *diskChange) complete(spec *types.VirtualDeviceConfigSpec, index int32) types.BaseMethodFault {
-	switch {
-	case spec.Operation == types.VirtualDeviceConfigSpecOperationRemove:
+func (d *diskChange) complete(all []types.BaseVirtualDeviceConfigSpec, index int32) types.BaseMethodFault {
+	spec := all[index].GetVirtualDeviceConfigSpec()
+	switch spec.Operation {
+	case types.VirtualDeviceConfigSpecOperationRemove:
 		return d.completeRemove(spec, index)
-	case spec.Operation == types.VirtualDeviceConfigSpecOperationEdit:
+	case types.VirtualDeviceConfigSpecOperationEdit:
 		return d.completeEdit(spec, index)
-	case spec.FileOperation == types.VirtualDeviceConfigSpecFileOperationCreate:
-		return d.completeCreate(spec)
-	case spec.FileOperation == "":
-		return d.completeAttach(spec, index)
 	}
+	disk, ok := spec.Device.(*types.VirtualDisk)
+	if !ok {
+		return nil
+	}
+	if fault := checkUnit(d.devices, all, disk, index); fault != nil {
+		return fault
+	}
+	switch spec.FileOperation {
+	case types.VirtualDeviceConfigSpecFileOperationCreate:
+		if fault := d.completeCreate(spec); fault != nil {
+			return fault
+		}
+	case "":
+		if fault := d.completeAttach(disk, index); fault != nil {
+			return fault
+		}
+	}
+	d.devices = append(d.devices, disk)
 	return nil
 }
 
@@ -156,11 +171,7 @@ func (f *front) checkPlace(machine reference, spec *types.VirtualDeviceConfigSpe
 
 // completeAttach has size and UUID be those of the file. A machine that runs locks the file at once, and one that is off when
 // it is powered on.
-func (d *diskChange) completeAttach(spec *types.VirtualDeviceConfigSpec, index int32) types.BaseMethodFault {
-	disk, ok := spec.Device.(*types.VirtualDisk)
-	if !ok {
-		return nil
-	}
+func (d *diskChange) completeAttach(disk *types.VirtualDisk, index int32) types.BaseMethodFault {
 	uses := d.front.usesOf(d.vm.Self, []*types.VirtualDisk{disk})
 	backing, ok := backingOf(disk)
 	if !ok || len(uses) == 0 {
@@ -175,7 +186,7 @@ func (d *diskChange) completeAttach(spec *types.VirtualDeviceConfigSpec, index i
 			return &types.InvalidDeviceSpec{DeviceIndex: index}
 		}
 	}
-	disk.CapacityInBytes, disk.CapacityInKB, backing.Uuid = identity.capacity, identity.capacity/1024, identity.uuid
+	identity.give(disk, backing)
 	for _, use := range uses {
 		d.front.disks.noteAttached(use.diskFile)
 	}
@@ -203,6 +214,7 @@ func (d *diskChange) completeRemove(spec *types.VirtualDeviceConfigSpec, index i
 		d.deleted = append(d.deleted, d.front.chain(d.vm.Self, disk)...)
 		d.locks = append(d.locks, d.front.usesOf(d.vm.Self, []*types.VirtualDisk{disk})...)
 	}
+	d.devices = slices.DeleteFunc(slices.Clone(d.devices), func(device types.BaseVirtualDevice) bool { return device == disk })
 	return nil
 }
 
