@@ -41,6 +41,7 @@ type front struct {
 	touched     touched
 	turns       turns
 	disks       disks
+	guests      guests
 
 	mu    sync.Mutex
 	calls map[string]map[string]int // by client, then by method
