@@ -157,7 +157,11 @@ func cloneDevices(source, location []types.BaseVirtualDeviceConfigSpec, config *
 		list = append(list, change.GetVirtualDeviceConfigSpec().Device)
 	}
 	var devices []*types.VirtualDeviceConfigSpec
+	taken := map[string]bool{} // the source's addresses
 	for _, device := range list {
+		if card, ok := device.(types.BaseVirtualEthernetCard); ok {
+			taken[card.GetVirtualEthernetCard().MacAddress] = true
+		}
 		// vcsim gives every machine these.
 		if object.VirtualDeviceList(esx.VirtualDevice).Find(list.Name(device)) == nil {
 			devices = append(devices, copyOf(device))
@@ -166,6 +170,9 @@ func cloneDevices(source, location []types.BaseVirtualDeviceConfigSpec, config *
 	changes := slices.Clone(location)
 	if config != nil {
 		changes = append(changes, config.DeviceChange...)
+	}
+	if fault := checkAddresses(changes, nil); fault != nil {
+		return nil, fault
 	}
 	for i, change := range changes {
 		var fault types.BaseMethodFault
@@ -176,7 +183,7 @@ func cloneDevices(source, location []types.BaseVirtualDeviceConfigSpec, config *
 	all := make([]types.BaseVirtualDeviceConfigSpec, 0, len(devices))
 	for _, device := range devices {
 		if card, ok := device.Device.(types.BaseVirtualEthernetCard); ok {
-			giveAddress(card.GetVirtualEthernetCard())
+			giveAddress(card.GetVirtualEthernetCard(), taken)
 		}
 		all = append(all, device)
 	}
@@ -239,8 +246,9 @@ func applyDevice(devices []*types.VirtualDeviceConfigSpec, source object.Virtual
 }
 
 // giveAddress gives a card an address as vCenter makes them, unless the spec names one, which is kept even if another has it.
-func giveAddress(card *types.VirtualEthernetCard) {
-	if card.MacAddress != "" {
+// One that vCenter made for the source is not: a client may send the source's card as it was.
+func giveAddress(card *types.VirtualEthernetCard, taken map[string]bool) {
+	if card.MacAddress != "" && (isManual(card) || !taken[card.MacAddress]) {
 		if card.AddressType == "" {
 			card.AddressType = string(types.VirtualEthernetCardMacTypeManual)
 		}

@@ -145,7 +145,7 @@ func (f *front) submitted(r *http.Request, c *call, over <-chan struct{}) *httpt
 	if clone, ok := request.(*types.CloneVM_Task); ok {
 		return f.clone(c, clone)
 	}
-	for _, check := range []func(*call, any) types.BaseMethodFault{f.checkNames, f.checkReconfigure, f.checkFiles, f.checkCustomize} {
+	for _, check := range []func(*call, any) types.BaseMethodFault{f.checkNames, f.checkReconfigure, f.checkFiles, f.checkCustomize, f.checkCards} {
 		if fault := check(c, request); fault != nil {
 			writeTask(out, c.method, f.failedTask(c, fault, fmt.Sprintf("%T", fault)))
 			return out
