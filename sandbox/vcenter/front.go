@@ -189,10 +189,12 @@ func (f *front) ownTask(r *http.Request, c *call, request any) (task reference, 
 }
 
 func (f *front) privileged(c *call) *httptest.ResponseRecorder {
-	return f.privileges.answer(c, func(ref reference) bool {
-		vm, ok := f.service.Context.Map.Get(ref).(*simulator.VirtualMachine)
-		return ok && vm.Config.Template
-	})
+	return f.privileges.answer(c, f.needs)
+}
+
+func (f *front) isTemplate(ref reference) bool {
+	vm, ok := f.service.Context.Map.Get(ref).(*simulator.VirtualMachine)
+	return ok && vm.Config.Template
 }
 
 // failing answers a call whose task a rule has fail without doing anything.
