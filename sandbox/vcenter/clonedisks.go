@@ -5,6 +5,7 @@ import (
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator/esx"
+	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -50,6 +51,19 @@ func (f *front) completeDisk(folder reference, spec *types.VirtualDeviceConfigSp
 	}
 	identity.give(disk, backing)
 	f.disks.noteAttached(file)
+	return nil
+}
+
+// checkCreate does the same for a machine that is made of nothing.
+func (f *front) checkCreate(c *call, call any) types.BaseMethodFault {
+	request, ok := call.(*types.CreateVM_Task)
+	if !ok || !slices.ContainsFunc(request.Config.DeviceChange, isDisk) {
+		return nil
+	}
+	if fault := f.completeDisks(c.this, request.Config.DeviceChange); fault != nil {
+		return fault
+	}
+	c.body = encoded(methods.CreateVM_TaskBody{Req: request})
 	return nil
 }
 

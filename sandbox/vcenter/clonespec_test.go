@@ -165,3 +165,23 @@ func TestAMachineIsCustomizedByAddress(t *testing.T) {
 		t.Fatalf("%+v", guest)
 	}
 }
+
+func TestAMachineThatIsMadeWithADiskOfAnotherIsLockedOutToo(t *testing.T) {
+	s := newSite(t)
+	owner := s.machine("owner")
+	file := s.data(owner, "data")
+	s.on(owner)
+	controller := &types.ParaVirtualSCSIController{}
+	controller.Key, controller.SharedBus = -1, types.VirtualSCSISharingNoSharing
+	disk := s.newDisk(s.template, file, 0)
+	disk.Key, disk.ControllerKey = -2, -1
+	spec := changing(add, "", controller)
+	spec.DeviceChange = append(spec.DeviceChange, changing(add, "", disk).DeviceChange...)
+	spec.Name, spec.Files = "new", &types.VirtualMachineFileInfo{VmPathName: "[LocalDS_0]"}
+	s.done(s.folder.CreateVM(t.Context(), spec, s.pool, nil))
+	made := s.found("new")
+	if seen := s.disk(made, file); backing(seen).Uuid != backing(s.disk(owner, file)).Uuid || seen.CapacityInKB != 1<<20 {
+		t.Fatalf("%+v", seen)
+	}
+	s.want("FileLocked", s.end(s.power(made)))
+}

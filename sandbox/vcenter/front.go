@@ -16,7 +16,6 @@ import (
 	"sync"
 
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -145,7 +144,7 @@ func (f *front) submitted(r *http.Request, c *call, over <-chan struct{}) *httpt
 	if clone, ok := request.(*types.CloneVM_Task); ok {
 		return f.clone(c, clone)
 	}
-	for _, check := range []func(*call, any) types.BaseMethodFault{f.checkNames, f.checkReconfigure, f.checkFiles, f.checkCustomize, f.checkCards} {
+	for _, check := range []func(*call, any) types.BaseMethodFault{f.checkNames, f.checkReconfigure, f.checkFiles, f.checkCustomize, f.checkCards, f.checkCreate} {
 		if fault := check(c, request); fault != nil {
 			writeTask(out, c.method, f.failedTask(c, fault, fmt.Sprintf("%T", fault)))
 			return out
@@ -158,43 +157,8 @@ func (f *front) submitted(r *http.Request, c *call, over <-chan struct{}) *httpt
 	return f.ask(r, c, over)
 }
 
-// ownTask submits a task of the front's own where vcsim's would not do all that vCenter's does.
-func (f *front) ownTask(r *http.Request, c *call, request any) (task reference, ok bool) {
-	if reconfigure, ok := changesDisks(request); ok {
-		return f.reconfigureDisks(r, c, reconfigure), true
-	}
-	if task, ok := f.snapshotTask(r, c, request); ok {
-		return task, true
-	}
-	switch request := request.(type) {
-	case *types.RegisterVM_Task:
-		return f.register(c, request), true
-	case *types.Destroy_Task:
-		if f.needsCare(c.this) {
-			return f.destroyMachine(r, c, request), true
-		}
-	case *types.ExtendVirtualDisk_Task:
-		return f.extend(c, request)
-	case *types.CopyVirtualDisk_Task:
-		return f.copyDisk(r, c, request), true
-	case *types.CreateVM_Task:
-		nameDisks(request.Config.DeviceChange)
-		c.body = encoded(methods.CreateVM_TaskBody{Req: request})
-	case *types.PowerOnVM_Task:
-		if f.sharesDisks(c.this) {
-			return f.powerOn(r, c, request), true
-		}
-	}
-	return reference{}, false
-}
-
 func (f *front) privileged(c *call) *httptest.ResponseRecorder {
 	return f.privileges.answer(c, f.needs)
-}
-
-func (f *front) isTemplate(ref reference) bool {
-	vm, ok := f.service.Context.Map.Get(ref).(*simulator.VirtualMachine)
-	return ok && vm.Config.Template
 }
 
 // failing answers a call whose task a rule has fail without doing anything.

@@ -31,6 +31,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir()) // vcsim leaves its datastores there
 	service, err := Inventory{Hosts: 2, Seed: true}.create()
 	must(t, err)
 	s := &site{T: t, front: newFront(service, Inventory{}, "user", "secret")}
