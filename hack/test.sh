@@ -48,6 +48,8 @@ while read -r path dir; do
 done <"$logs/order"
 # Those in the documentation. Asked for by name, and not with --doc, which would have Cargo build half of all anew.
 begin examples . cargo test --workspace --locked --quiet -- '(line '
+# Those of the simulated vCenter's front, in Go. `make lint` vets them.
+begin front-in-go sandbox go test -vet=off ${GO_FLAGS-} ./vcenter
 wait
 
 hack/summary.sh "$logs" || touch "$logs/failed"

@@ -57,13 +57,7 @@ func (f *front) runClone(c *call, task *simulator.Task, request *types.CloneVM_T
 	if !request.Spec.PowerOn {
 		return cloned
 	}
-	on := f.part(machine, func(ctx context.Context) (reference, error) {
-		response, err := methods.PowerOnVM_Task(ctx, f.service, &types.PowerOnVM_Task{This: machine})
-		if err != nil {
-			return reference{}, err
-		}
-		return response.Returnval, nil
-	})
+	on := f.powerOnPart(machine)
 	if on.fault != nil && !isOn(on.fault) {
 		return on
 	}
@@ -98,6 +92,10 @@ func (f *front) makeClone(c *call, request *types.CloneVM_Task) outcome {
 	machine, ok := made.result.(reference)
 	if !ok {
 		return made
+	}
+	if fault := f.customizeClone(machine, request.Spec.Customization); fault != nil {
+		f.destroyOne(machine)
+		return failure(fault)
 	}
 	if request.Spec.Template {
 		if _, err := methods.MarkAsTemplate(context.Background(), f.service, &types.MarkAsTemplate{This: machine}); err != nil {

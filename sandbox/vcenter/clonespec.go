@@ -53,6 +53,12 @@ func (f *front) cloneRequest(source *simulator.VirtualMachine, request *types.Cl
 	if fault := f.checkNetworks(request.Folder, devices); fault != nil {
 		return nil, fault
 	}
+	if fault := f.completeDisks(request.Folder, devices); fault != nil {
+		return nil, fault
+	}
+	if fault := checkCustomization(request.Spec.Customization, devices); fault != nil {
+		return nil, fault
+	}
 	config.DeviceChange = devices
 	own(&config)
 	if spec := request.Spec.Config; spec != nil {
@@ -151,7 +157,11 @@ func cloneDevices(source, location []types.BaseVirtualDeviceConfigSpec, config *
 		list = append(list, change.GetVirtualDeviceConfigSpec().Device)
 	}
 	var devices []*types.VirtualDeviceConfigSpec
+	taken := map[string]bool{} // the source's addresses
 	for _, device := range list {
+		if card, ok := device.(types.BaseVirtualEthernetCard); ok {
+			taken[card.GetVirtualEthernetCard().MacAddress] = true
+		}
 		// vcsim gives every machine these.
 		if object.VirtualDeviceList(esx.VirtualDevice).Find(list.Name(device)) == nil {
 			devices = append(devices, copyOf(device))
@@ -161,16 +171,19 @@ func cloneDevices(source, location []types.BaseVirtualDeviceConfigSpec, config *
 	if config != nil {
 		changes = append(changes, config.DeviceChange...)
 	}
+	if fault := checkAddresses(changes, nil); fault != nil {
+		return nil, fault
+	}
 	for i, change := range changes {
-		var ok bool
-		if devices, ok = applyDevice(devices, list, change.GetVirtualDeviceConfigSpec()); !ok {
-			return nil, &types.InvalidDeviceSpec{DeviceIndex: int32(i)}
+		var fault types.BaseMethodFault
+		if devices, fault = applyDevice(devices, list, change.GetVirtualDeviceConfigSpec(), int32(i)); fault != nil {
+			return nil, fault
 		}
 	}
 	all := make([]types.BaseVirtualDeviceConfigSpec, 0, len(devices))
 	for _, device := range devices {
 		if card, ok := device.Device.(types.BaseVirtualEthernetCard); ok {
-			giveAddress(card.GetVirtualEthernetCard())
+			giveAddress(card.GetVirtualEthernetCard(), taken)
 		}
 		all = append(all, device)
 	}
@@ -195,17 +208,20 @@ func copyOf(device types.BaseVirtualDevice) *types.VirtualDeviceConfigSpec {
 
 // applyDevice changes the devices as the spec says, if that can be. An edited device is as the spec has it; where that names
 // no place or backing, it keeps its own.
-func applyDevice(devices []*types.VirtualDeviceConfigSpec, source object.VirtualDeviceList, change *types.VirtualDeviceConfigSpec) ([]*types.VirtualDeviceConfigSpec, bool) {
+func applyDevice(devices []*types.VirtualDeviceConfigSpec, source object.VirtualDeviceList, change *types.VirtualDeviceConfigSpec, index int32) ([]*types.VirtualDeviceConfigSpec, types.BaseMethodFault) {
 	if change.Operation == types.VirtualDeviceConfigSpecOperationAdd {
-		return append(devices, change), true
+		return append(devices, change), nil
 	}
 	key := change.Device.GetVirtualDevice().Key
 	at := slices.IndexFunc(devices, func(d *types.VirtualDeviceConfigSpec) bool { return d.Device.GetVirtualDevice().Key == key })
 	if at < 0 {
-		return devices, source.FindByKey(key) != nil // one that every machine has
+		if source.FindByKey(key) != nil { // one that every machine has
+			return devices, nil
+		}
+		return nil, unknownDevice(index)
 	}
 	if change.Operation == types.VirtualDeviceConfigSpecOperationRemove {
-		return slices.Delete(devices, at, at+1), true
+		return slices.Delete(devices, at, at+1), nil
 	}
 	old, edited := devices[at].Device.GetVirtualDevice(), change.Device.GetVirtualDevice()
 	if edited.Backing == nil {
@@ -214,15 +230,25 @@ func applyDevice(devices []*types.VirtualDeviceConfigSpec, source object.Virtual
 	if edited.ControllerKey == 0 {
 		edited.ControllerKey, edited.UnitNumber = old.ControllerKey, old.UnitNumber
 	}
+	if disk, ok := change.Device.(*types.VirtualDisk); ok {
+		was, ok := devices[at].Device.(*types.VirtualDisk)
+		if !ok {
+			return nil, unknownDevice(index)
+		}
+		if fault := editDisk(disk, was, index); fault != nil {
+			return nil, fault
+		}
+	}
 	devices[at] = &types.VirtualDeviceConfigSpec{
 		Operation: types.VirtualDeviceConfigSpecOperationAdd, FileOperation: devices[at].FileOperation, Device: change.Device,
 	}
-	return devices, true
+	return devices, nil
 }
 
 // giveAddress gives a card an address as vCenter makes them, unless the spec names one, which is kept even if another has it.
-func giveAddress(card *types.VirtualEthernetCard) {
-	if card.MacAddress != "" {
+// One that vCenter made for the source is not: a client may send the source's card as it was.
+func giveAddress(card *types.VirtualEthernetCard, taken map[string]bool) {
+	if card.MacAddress != "" && (isManual(card) || !taken[card.MacAddress]) {
 		if card.AddressType == "" {
 			card.AddressType = string(types.VirtualEthernetCardMacTypeManual)
 		}

@@ -96,12 +96,14 @@ func (f *front) destroyTree(folder reference) types.BaseMethodFault {
 
 // destroyOne has vcsim destroy one object, and waits for it.
 func (f *front) destroyOne(ref reference) types.BaseMethodFault {
-	return f.part(ref, func(ctx context.Context) (reference, error) {
-		response, err := methods.Destroy_Task(ctx, f.service, &types.Destroy_Task{This: ref})
-		if err != nil {
-			return reference{}, err
-		}
-		return response.Returnval, nil
+	return f.destroying(ref, func() outcome {
+		return f.part(ref, func(ctx context.Context) (reference, error) {
+			response, err := methods.Destroy_Task(ctx, f.service, &types.Destroy_Task{This: ref})
+			if err != nil {
+				return reference{}, err
+			}
+			return response.Returnval, nil
+		})
 	}).fault
 }
 

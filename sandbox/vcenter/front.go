@@ -39,6 +39,8 @@ type front struct {
 	history     history
 	touched     touched
 	turns       turns
+	disks       disks
+	guests      guests
 
 	mu    sync.Mutex
 	calls map[string]map[string]int // by client, then by method
@@ -120,8 +122,13 @@ func (f *front) answer(r *http.Request, c *call) *httptest.ResponseRecorder {
 		return f.submitted(r, c, over)
 	}
 	ask := func() *httptest.ResponseRecorder { return f.ask(r, c, over) }
-	if c.method == "UnregisterVM" {
+	switch c.method {
+	case "UnregisterVM":
 		return f.unregister(c, ask)
+	case "QueryVirtualDiskUuid", "SetVirtualDiskUuid":
+		if told := f.diskUUID(c); told != nil {
+			return told
+		}
 	}
 	return ask()
 }
@@ -137,24 +144,21 @@ func (f *front) submitted(r *http.Request, c *call, over <-chan struct{}) *httpt
 	if clone, ok := request.(*types.CloneVM_Task); ok {
 		return f.clone(c, clone)
 	}
-	for _, check := range []func(*call, any) types.BaseMethodFault{f.checkNames, f.checkReconfigure} {
+	for _, check := range []func(*call, any) types.BaseMethodFault{f.checkNames, f.checkReconfigure, f.checkFiles, f.checkCustomize, f.checkCards, f.checkCreate} {
 		if fault := check(c, request); fault != nil {
 			writeTask(out, c.method, f.failedTask(c, fault, fmt.Sprintf("%T", fault)))
 			return out
 		}
 	}
-	if register, ok := request.(*types.RegisterVM_Task); ok {
-		writeTask(out, c.method, f.register(c, register))
+	if task, ok := f.ownTask(r, c, request); ok {
+		writeTask(out, c.method, task)
 		return out
 	}
 	return f.ask(r, c, over)
 }
 
 func (f *front) privileged(c *call) *httptest.ResponseRecorder {
-	return f.privileges.answer(c, func(ref reference) bool {
-		vm, ok := f.service.Context.Map.Get(ref).(*simulator.VirtualMachine)
-		return ok && vm.Config.Template
-	})
+	return f.privileges.answer(c, f.needs)
 }
 
 // failing answers a call whose task a rule has fail without doing anything.

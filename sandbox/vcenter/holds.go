@@ -133,6 +133,7 @@ func (c changes) PutObject(_ *simulator.Context, obj mo.Reference) {
 
 func (c changes) UpdateObject(_ *simulator.Context, obj mo.Reference, changed []types.PropertyChange) {
 	c.history.note(obj, changed)
+	c.notePower(obj, changed)
 	c.collectors.touch(obj.Reference(), false)
 }
 

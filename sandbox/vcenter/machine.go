@@ -48,6 +48,11 @@ func (f *front) machines() []*simulator.VirtualMachine {
 	return all
 }
 
+func (f *front) isTemplate(ref reference) bool {
+	vm, ok := f.service.Context.Map.Get(ref).(*simulator.VirtualMachine)
+	return ok && vm.Config.Template
+}
+
 // entity finds the one object of a type with a name, a reference's value or an inventory path.
 func (f *front) entity(kind, name string) (mo.Entity, error) {
 	var found []mo.Entity

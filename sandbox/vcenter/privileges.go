@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/vmware/govmomi/vim25/types"
-	"github.com/vmware/govmomi/vim25/xml"
 )
 
 // privileges are those that the user lacks everywhere. vcsim knows roles and asks nobody for a privilege.
@@ -53,7 +52,7 @@ type need struct {
 
 // answer is vCenter's to a call that the user may not make, or nil if it may be made. It also answers the question
 // what may be done.
-func (p *privileges) answer(c *call, isTemplate func(reference) bool) *httptest.ResponseRecorder {
+func (p *privileges) answer(c *call, needs func(reference, any) []need) *httptest.ResponseRecorder {
 	p.mu.Lock()
 	none := len(p.missing) == 0
 	p.mu.Unlock()
@@ -66,7 +65,7 @@ func (p *privileges) answer(c *call, isTemplate func(reference) bool) *httptest.
 		p.tell(out, question)
 		return out
 	}
-	for _, n := range needs(c.this, request, isTemplate) {
+	for _, n := range needs(c.this, request) {
 		if p.lacks(n.privilege) {
 			writeFault(out, "Permission to perform this operation was denied.",
 				&types.NoPermission{Object: &n.on, PrivilegeId: n.privilege})
@@ -86,20 +85,11 @@ func (p *privileges) tell(w http.ResponseWriter, question *types.HasPrivilegeOnE
 		}
 		answer.Returnval = append(answer.Returnval, told)
 	}
-	var body strings.Builder
-	start := xml.StartElement{
-		Name: xml.Name{Local: "HasPrivilegeOnEntitiesResponse"},
-		Attr: []xml.Attr{{Name: xml.Name{Local: "xmlns"}, Value: "urn:vim25"}},
-	}
-	if err := xml.NewEncoder(&body).EncodeElement(answer, start); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	writeEnvelope(w, http.StatusOK, body.String())
+	writeAnswer(w, "HasPrivilegeOnEntities", answer)
 }
 
 // needs is what vCenter's documentation says that a call needs, and where.
-func needs(this types.ManagedObjectReference, body any, isTemplate func(reference) bool) []need {
+func (f *front) needs(this types.ManagedObjectReference, body any) []need {
 	on := func(object types.ManagedObjectReference, names ...string) []need {
 		var all []need
 		for _, name := range names {
@@ -126,10 +116,13 @@ func needs(this types.ManagedObjectReference, body any, isTemplate func(referenc
 	case *types.SuspendVM_Task:
 		return on(this, "VirtualMachine.Interact.Suspend")
 	case *types.ReconfigVM_Task:
-		return on(this, reconfigures(&request.Spec)...)
+		all := on(this, reconfigures(&request.Spec)...)
+		return append(all, f.changesDevices(this, request.Spec.DeviceChange, f.devicesOf(this))...)
+	case *types.CustomizeVM_Task:
+		return on(this, "VirtualMachine.Provisioning.Customize")
 	case *types.CloneVM_Task:
 		all := on(this, "VirtualMachine.Provisioning.Clone")
-		if isTemplate(this) {
+		if f.isTemplate(this) {
 			all = on(this, "VirtualMachine.Provisioning.DeployTemplate")
 		}
 		all = append(all, on(request.Folder, "VirtualMachine.Inventory.CreateFromExisting", "VirtualMachine.Config.AddNewDisk")...)
@@ -139,15 +132,26 @@ func needs(this types.ManagedObjectReference, body any, isTemplate func(referenc
 		if datastore := request.Spec.Location.Datastore; datastore != nil {
 			all = append(all, on(*datastore, "Datastore.AllocateSpace")...)
 		}
+		changes := request.Spec.Location.DeviceChange
 		if spec := request.Spec.Config; spec != nil {
 			all = append(all, on(request.Folder, reconfigures(spec)...)...)
+			changes = append(slices.Clone(changes), spec.DeviceChange...)
 		}
-		if spec := request.Spec.Config; spec != nil && len(spec.DeviceChange) > 0 || len(request.Spec.Location.DeviceChange) > 0 {
+		all = append(all, f.changesDevices(request.Folder, changes, f.devicesOf(this))...)
+		if slices.ContainsFunc(changes, isCard) {
 			all = append(all, on(request.Folder, "Network.Assign")...)
+		}
+		if request.Spec.Customization != nil {
+			all = append(all, on(this, "VirtualMachine.Provisioning.Customize")...)
 		}
 		return all
 	}
-	return nil
+	return f.handlesFiles(body)
+}
+
+func isCard(change types.BaseVirtualDeviceConfigSpec) bool {
+	_, ok := change.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard)
+	return ok
 }
 
 // reconfigures lists the privileges that a change of a machine needs.
@@ -157,7 +161,6 @@ func reconfigures(spec *types.VirtualMachineConfigSpec) []string {
 		"VirtualMachine.Config.CPUCount":       spec.NumCPUs != 0,
 		"VirtualMachine.Config.Memory":         spec.MemoryMB != 0,
 		"VirtualMachine.Config.AdvancedConfig": len(spec.ExtraConfig) > 0,
-		"VirtualMachine.Config.EditDevice":     len(spec.DeviceChange) > 0,
 		"VirtualMachine.Config.Settings":       spec.InstanceUuid != "",
 		"VApp.ApplicationConfig":               spec.VAppConfigRemoved != nil,
 	} {

@@ -126,6 +126,20 @@ func writeTask(w http.ResponseWriter, method string, task types.ManagedObjectRef
 		`<%sResponse xmlns="urn:vim25"><returnval type="Task">%s</returnval></%sResponse>`, method, task.Value, method))
 }
 
+// writeAnswer answers a call that submits none.
+func writeAnswer(w http.ResponseWriter, method string, answer any) {
+	var body bytes.Buffer
+	start := xml.StartElement{
+		Name: xml.Name{Local: method + "Response"},
+		Attr: []xml.Attr{{Name: xml.Name{Local: "xmlns"}, Value: "urn:vim25"}},
+	}
+	if err := xml.NewEncoder(&body).EncodeElement(answer, start); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	writeEnvelope(w, http.StatusOK, body.String())
+}
+
 func writeEnvelope(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
 	w.WriteHeader(status)

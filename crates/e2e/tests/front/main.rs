@@ -1,6 +1,7 @@
 //! Each control of the vCenters' front does what `sandbox/README.md` says of it.
 
 mod clones;
+mod disks;
 mod hardware;
 mod sight;
 mod tasks;
@@ -28,7 +29,7 @@ const SOON: Duration = Duration::from_mins(1);
 
 /// One vCenter for each test, and one more that is nobody's.
 fn sandbox() -> &'static Sandbox {
-    Sandbox::shared(&["--kubernetes=false", "--vcenters=40", "--clone-delay=1s"])
+    Sandbox::shared(&["--kubernetes=false", "--vcenters=42", "--clone-delay=1s"])
 }
 
 fn clone(vcenter: &VCenter, name: &str, folder: &str) -> Result<String, drover_e2e::Failure> {
