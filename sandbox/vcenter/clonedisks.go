@@ -79,3 +79,24 @@ func editDisk(edited, old *types.VirtualDisk, index int32) types.BaseMethodFault
 	edited.CapacityInBytes, edited.CapacityInKB = capacity, capacity/1024
 	return nil
 }
+
+// provision has disks of the source provisioned as the clone's location says. vcsim doesn't look at that.
+func provision(devices []types.BaseVirtualDeviceConfigSpec, locators []types.VirtualMachineRelocateSpecDiskLocator) types.BaseMethodFault {
+	for _, locator := range locators {
+		at := slices.IndexFunc(devices, func(d types.BaseVirtualDeviceConfigSpec) bool {
+			disk, ok := d.GetVirtualDeviceConfigSpec().Device.(*types.VirtualDisk)
+			return ok && disk.Key == locator.DiskId
+		})
+		if at < 0 {
+			return &types.InvalidArgument{InvalidProperty: "spec.location.disk.diskId"}
+		}
+		wanted, ok := locator.DiskBackingInfo.(*types.VirtualDiskFlatVer2BackingInfo)
+		if !ok {
+			continue
+		}
+		if backing, ok := backingOf(devices[at].GetVirtualDeviceConfigSpec().Device.(*types.VirtualDisk)); ok {
+			backing.ThinProvisioned, backing.EagerlyScrub = wanted.ThinProvisioned, wanted.EagerlyScrub
+		}
+	}
+	return nil
+}

@@ -50,6 +50,9 @@ func (f *front) cloneRequest(source *simulator.VirtualMachine, request *types.Cl
 	if fault != nil {
 		return nil, fault
 	}
+	if fault := provision(devices, location.Disk); fault != nil {
+		return nil, fault
+	}
 	if fault := f.checkNetworks(request.Folder, devices); fault != nil {
 		return nil, fault
 	}

@@ -13,6 +13,8 @@ pub const REPLICAS: i32 = 10_000;
 pub const HOSTS: usize = 64;
 /// The most networks that a group names: as many adapters as a VM may have.
 pub const NETWORKS: usize = 10;
+/// The largest disk, in GiB: the 62 TiB that vSphere allows.
+pub const DISK_GIB: i32 = 63_488;
 /// The most keys of extraConfig that a group sets.
 pub const KEYS: usize = 64;
 /// The most characters of a text that says nothing else: what Kubernetes allows the message of a condition.

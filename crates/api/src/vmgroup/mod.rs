@@ -2,6 +2,7 @@
 // Each printed column has a name, a type and a path, which clippy takes for one attribute written again and again.
 #![allow(clippy::duplicated_attributes)]
 
+mod disks;
 mod guest;
 mod placement;
 mod status;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds;
 
+pub use disks::{Provisioning, RootDisk};
 pub use guest::{CloudInit, Guest, SecretKey, Text};
 pub use placement::{CloneMode, CloneOptions, Placement};
 pub use status::{Phase, Record, VmGroupStatus};
@@ -45,6 +47,9 @@ pub const CLOUD_INIT_MARK: &str = "vm.codeconnect.vmworld.com/cloud-init";
     validation = Rule::new(
         "!has(self.spec.vcenter) || (has(oldSelf.spec.vcenter) && oldSelf.spec.vcenter == self.spec.vcenter) || !has(oldSelf.status) || !has(oldSelf.status.vcenter) || oldSelf.status.vcenter == self.spec.vcenter || !has(oldSelf.status.currentReplicas) || oldSelf.status.currentReplicas == 0"
     ).message("spec.vcenter: the VmGroup has VMs in another VCenter: scale it to 0 before it is moved"),
+    validation = Rule::new(
+        "!has(self.spec.rootDisk) || !(has(self.spec.rootDisk.sizeGiB) || has(self.spec.rootDisk.provisioning)) || !has(self.spec.clone) || self.spec.clone.mode != 'Linked'"
+    ).message("spec.rootDisk: a linked clone has the disk of the template's snapshot: leave rootDisk out, or set clone.mode to Full"),
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.currentReplicas",
@@ -91,6 +96,10 @@ pub struct VmGroupSpec {
     /// Cloning of the VMs.
     #[serde(default)]
     pub clone: CloneOptions,
+    /// Disk that each VM has from the template: the template's first disk. A change replaces the VMs. It can't be given with
+    /// clone.mode `Linked`.
+    #[serde(default, skip_serializing_if = "RootDisk::is_default")]
+    pub root_disk: RootDisk,
     /// Names or inventory paths of the port groups that the VM's network adapters are connected to, in the order of the adapters.
     /// Default: the template's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

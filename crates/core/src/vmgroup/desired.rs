@@ -5,7 +5,8 @@ use std::{ops::RangeInclusive, time::Duration};
 use drover_api::{
     VmGroup, VmGroupSpec, bounds,
     vmgroup::{
-        DeletionPolicy as DeletionWord, Portion, PowerState, Round, ScaleIn as ScaleInWord, Strategy as StrategyWord,
+        CloneMode, DeletionPolicy as DeletionWord, Portion, PowerState, RootDisk, Round, ScaleIn as ScaleInWord,
+        Strategy as StrategyWord,
     },
 };
 
@@ -120,6 +121,7 @@ impl Desired {
             memory_mib: 1024 * u64::from(memory_gib),
         };
         reading.check_hosts(&spec.placement.hosts)?;
+        reading.check_root_disk(spec)?;
         Ok(Self {
             uid: metadata.uid.clone().unwrap_or_default(),
             marker_uid: marker_uid(group),
@@ -168,7 +170,11 @@ impl Desired {
 fn revision(spec: &VmGroupSpec) -> Revision {
     let made_from = (&spec.template, &spec.placement, &spec.clone, &spec.networks, &spec.guest, &spec.extra_config);
     // Writing plain data as JSON can't fail.
-    Revision(names::hash(&[&serde_json::to_string(&made_from).unwrap_or_default()]))
+    let made_from = serde_json::to_string(&made_from).unwrap_or_default();
+    let added =
+        (spec.root_disk != RootDisk::default()).then(|| serde_json::to_string(&spec.root_disk).unwrap_or_default());
+    let parts: Vec<_> = [Some(&made_from), added.as_ref()].into_iter().flatten().map(String::as_str).collect();
+    Revision(names::hash(&parts))
 }
 
 /// How numbers are read: beyond their bounds they make no sense, unless the group is being deleted. Then the nearest does.
@@ -214,6 +220,19 @@ impl Reading {
         }
         let rule = "name at most 64, or the cluster that they are in";
         Err(Invalid { field: "placement.hosts", value: format!("a list of {}", hosts.len()), rule })
+    }
+
+    fn check_root_disk(self, spec: &VmGroupSpec) -> Result<(), Invalid> {
+        let rule = "give 1 to 63488 GiB";
+        spec.root_disk
+            .size_gib
+            .map(|size| self.within("rootDisk.sizeGiB", size, 1..=bounds::DISK_GIB, rule))
+            .transpose()?;
+        if spec.root_disk == RootDisk::default() || spec.clone.mode == CloneMode::Full || self.is_deleted {
+            return Ok(());
+        }
+        let rule = "a linked clone has the disk of the template's snapshot: leave it out, or set clone.mode to Full";
+        Err(Invalid { field: "rootDisk", value: "given".to_owned(), rule })
     }
 
     fn seconds(
@@ -279,6 +298,7 @@ pub(crate) mod tests {
             json!({"replicas": 1}),
             json!({"paused": true}),
             json!({"powerState": "Off"}),
+            json!({"rootDisk": {}}),
         ] {
             assert_eq!(desired(&same).revision, first, "{same}");
         }
@@ -289,6 +309,8 @@ pub(crate) mod tests {
             json!({"clone": {"mode": "Linked"}}),
             json!({"placement": {"datastore": "ds"}}),
             json!({"guest": {"cloudInit": {"userData": {"inline": "x"}}}}),
+            json!({"rootDisk": {"sizeGiB": 40}}),
+            json!({"rootDisk": {"provisioning": "Thin"}}),
         ] {
             assert_ne!(desired(&other).revision, first, "{other}");
         }
@@ -352,6 +374,11 @@ pub(crate) mod tests {
             (
                 json!({"update": {"maxSurge": "lots"}}),
                 "spec.update.maxSurge is lots: give a number from 0 to 10000, or a share such as 25%",
+            ),
+            (json!({"rootDisk": {"sizeGiB": 0}}), "spec.rootDisk.sizeGiB is 0: give 1 to 63488 GiB"),
+            (
+                json!({"rootDisk": {"sizeGiB": 9}, "clone": {"mode": "Linked"}}),
+                "spec.rootDisk is given: a linked clone has the disk of the template's snapshot: leave it out, or set clone.mode to Full",
             ),
             (json!({"shutdown": {"graceSeconds": -5}}), "spec.shutdown.graceSeconds is -5: give 0 to 3600 seconds"),
         ] {

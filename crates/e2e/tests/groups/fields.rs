@@ -278,3 +278,49 @@ fn with_on_delete_a_machine_changes_only_when_somebody_removes_it() {
     assert_eq!(extra_config(&group, &old[1])["guestinfo.key"], "old");
     group.delete();
 }
+
+/// The first disk of a machine.
+fn root_disk(group: &Group, machine: &str) -> Value {
+    let shown = group.vcenter().govc(&["device.info", "-json", "-vm", machine, "disk-*"]).unwrap();
+    let info: Value = serde_json::from_str(&shown).unwrap();
+    info["devices"][0].clone()
+}
+
+#[test]
+fn the_templates_disk_grows_at_the_clone_and_is_never_made_smaller() {
+    const GIB: i64 = 1 << 30;
+    let sandbox = sandbox();
+    let group = Group::create(sandbox, "root-disk", &json!({"replicas": 0}));
+    let template = root_disk(&group, "/DC0/vm/vm-operator/vm-operator-template");
+    let size = template["capacityInBytes"].as_i64().unwrap().div_euclid(GIB);
+    assert!(size > 1, "{template}");
+    group.patch(&json!({"replicas": 2, "rootDisk": {"sizeGiB": size - 1}})).unwrap();
+    group.says("ERROR", &format!("spec.rootDisk.sizeGiB: the disk of vm-operator-template has {size} GiB"));
+    assert_eq!(group.everywhere(), [""; 0]);
+    group.patch(&json!({"rootDisk": {"sizeGiB": size + 30, "provisioning": "EagerZeroed"}})).unwrap();
+    for machine in group.runs_with(2) {
+        let disk = root_disk(&group, &machine);
+        assert_eq!(disk["capacityInBytes"], (size + 30) * GIB, "{disk}");
+        assert_eq!(
+            (&disk["backing"]["eagerlyScrub"], &disk["backing"]["thinProvisioned"]),
+            (&json!(true), &json!(false)),
+            "{disk}"
+        );
+    }
+    // Another size needs other VMs.
+    group.patch(&json!({"rootDisk": {"sizeGiB": size + 40, "provisioning": "Thin"}})).unwrap();
+    group.says("RUNNING", "successfully");
+    for machine in group.runs_with(2) {
+        let disk = root_disk(&group, &machine);
+        assert_eq!(
+            (disk["capacityInBytes"].as_i64(), &disk["backing"]["thinProvisioned"]),
+            (Some((size + 40) * GIB), &json!(true)),
+            "{disk}"
+        );
+    }
+    let refused = group.patch(&json!({"clone": {"mode": "Linked"}})).unwrap_err();
+    assert!(
+        refused.stderr.contains("spec.rootDisk: a linked clone has the disk of the template's snapshot"),
+        "{refused}"
+    );
+}

@@ -49,6 +49,23 @@ fn each_privilege_that_is_missing_is_named_with_the_object_and_a_refusal_is_mend
         let message = lab.says("Authorized", "False", "PrivilegesMissing", privilege);
         assert!(message.contains(object) && message.contains("drover vcenter privileges"), "{message}");
     }
+    // What only a field needs is asked for where that is set.
+    let extend = "VirtualMachine.Config.DiskExtend";
+    assert!(
+        script.contains(&format!(
+            "# Only where VmGroups set spec.rootDisk.sizeGiB:\n# govc role.update -a Drover {extend}"
+        )),
+        "{script}"
+    );
+    lab.control("PUT", "/privileges", &json!({"missing": [extend]}));
+    lab.control("DELETE", "/sessions", &Value::Null);
+    lab.says("Authorized", "True", "PrivilegesGranted", "");
+    of_plain_vm.patch(&json!({"rootDisk": {"sizeGiB": 40}})).unwrap();
+    lab.says("Authorized", "False", "PrivilegesMissing", &format!("on the folder vm-operator: {extend}"));
+    of_plain_vm.says("ERROR", extend);
+    lab.control("PUT", "/privileges", &json!({"missing": []}));
+    lab.says("Authorized", "True", "PrivilegesGranted", "");
+    of_plain_vm.says("RUNNING", "successfully reconciled");
     let clone = "VirtualMachine.Provisioning.DeployTemplate";
     lab.control("PUT", "/privileges", &json!({"missing": [clone]}));
     group.patch(&json!({"replicas": 2})).unwrap();

@@ -6,9 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use vim25::{
-    Error, ManagedObjectReference, methods::HasPrivilegeOnEntities, refs::ManagedEntityRef, types::EntityPrivilege,
-};
+use vim25::{Error, ManagedObjectReference, methods::HasPrivilegeOnEntities, types::EntityPrivilege};
 
 use super::VCenterHandle;
 
@@ -27,6 +25,8 @@ pub(crate) enum Part {
     ResourcePool,
     Datastore,
     Network,
+    /// Where machines are made whose disks are larger than their template's.
+    GrownDisks,
 }
 
 /// What Drover needs. A role with all of these, granted where they apply or above, is enough.
@@ -62,14 +62,20 @@ const NEEDED: [(Part, &[&str]); 6] = [
     (Part::Network, &["Network.Assign"]),
 ];
 
+/// What Drover needs besides, only for those who ask for it with a field of a VmGroup.
+const NEEDED_FOR: [(Part, &str, &[&str]); 1] =
+    [(Part::GrownDisks, "spec.rootDisk.sizeGiB", &["VirtualMachine.Config.DiskExtend"])];
+
 impl Part {
     fn needs(self) -> &'static [&'static str] {
-        NEEDED.iter().find(|(part, _)| *part == self).map_or(&[], |(_, privileges)| privileges)
+        let asked_for = NEEDED_FOR.iter().map(|(part, _, privileges)| (part, privileges));
+        let mut all = NEEDED.iter().map(|(part, privileges)| (part, privileges)).chain(asked_for);
+        all.find(|(part, _)| **part == self).map_or(&[], |(_, privileges)| privileges)
     }
 
     fn called(self) -> &'static str {
         match self {
-            Self::Folder => "the folder",
+            Self::Folder | Self::GrownDisks => "the folder",
             Self::Template => "the template",
             Self::PlainVm => "the VM",
             Self::ResourcePool => "the resource pool",
@@ -87,12 +93,26 @@ pub(crate) fn role() -> String {
     for privilege in privileges {
         let _ = write!(text, " \\\n  {privilege}");
     }
+    text.push('\n');
+    for (_, field, privileges) in NEEDED_FOR {
+        let _ =
+            writeln!(text, "# Only where VmGroups set {field}:\n# govc role.update -a Drover {}", privileges.join(" "));
+    }
     text.push_str(
-        "\n# Then grant it to the user that Drover logs in as, on the datacenter, or on just the folder, the templates, the\n\
+        "# Then grant it to the user that Drover logs in as, on the datacenter, or on just the folder, the templates, the\n\
          # resource pools, the datastores and the networks that its groups use:\n\
          # govc permissions.set -principal drover@vsphere.local -role Drover -propagate=true /DC0\n",
     );
     text
+}
+
+/// An object that groups use, for what it is to Drover.
+pub(crate) fn required(
+    object: &ManagedObjectReference,
+    part: Part,
+    name: &str,
+) -> ((ManagedObjectReference, Part), RequiredObject) {
+    ((object.clone(), part), RequiredObject { part, name: name.to_owned() })
 }
 
 /// An object that groups use.
@@ -112,8 +132,8 @@ pub(crate) enum Whose {
     Group(String),
 }
 
-/// The objects that somebody uses.
-pub(crate) type RequiredObjects = BTreeMap<ManagedObjectReference, RequiredObject>;
+/// The objects that somebody uses, each for what it is to Drover. One may be several things.
+pub(crate) type RequiredObjects = BTreeMap<(ManagedObjectReference, Part), RequiredObject>;
 
 /// What is missing on an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,7 +239,7 @@ pub(crate) async fn check(live: &VCenterHandle) -> Result<(), Error> {
             privileges.is_doubted = true;
             // One that is gone would fail the question for all.
             if let Some(gone) = error.fault().and_then(vim25::Fault::object) {
-                privileges.required.values_mut().for_each(|used| drop(used.remove(gone)));
+                privileges.required.values_mut().for_each(|used| used.retain(|(object, _), _| object != gone));
             }
             Err(error)
         }
@@ -231,7 +251,8 @@ pub(crate) async fn ask(live: &VCenterHandle, required: &RequiredObjects) -> Res
     let session = live.client.session().await?;
     let Some(this) = session.content.authorization_manager.clone() else { return Ok(Vec::new()) };
     let privileges: BTreeSet<_> = required.values().flat_map(|object| object.part.needs()).collect();
-    let entity: Vec<_> = required.keys().filter_map(|object| ManagedEntityRef::try_from(object.clone()).ok()).collect();
+    let objects: BTreeSet<_> = required.keys().map(|(object, _)| object).collect();
+    let entity: Vec<_> = objects.into_iter().filter_map(|object| object.clone().try_into().ok()).collect();
     let priv_id = privileges.into_iter().map(ToString::to_string).collect();
     let question = HasPrivilegeOnEntities { this, entity, session_id: session.user.key.clone(), priv_id };
     let answers = live.client.call(&question).await?;
@@ -242,13 +263,14 @@ fn missing(required: &RequiredObjects, answers: &[EntityPrivilege]) -> Vec<Missi
     let mut found = Vec::new();
     for answer in answers {
         let id: ManagedObjectReference = answer.entity.clone().into();
-        let Some(object) = required.get(&id) else { continue };
         let lacks = |privilege: &&&str| {
             answer.priv_availability.iter().any(|said| said.priv_id == **privilege && !said.is_granted)
         };
-        let privileges: Vec<_> = object.part.needs().iter().filter(lacks).map(ToString::to_string).collect();
-        if !privileges.is_empty() {
-            found.push(Missing { object: object.clone(), privileges });
+        for (_, object) in required.iter().filter(|((used, _), _)| *used == id) {
+            let privileges: Vec<_> = object.part.needs().iter().filter(lacks).map(ToString::to_string).collect();
+            if !privileges.is_empty() {
+                found.push(Missing { object: object.clone(), privileges });
+            }
         }
     }
     found.sort_by(|a, b| (a.object.part, &a.object.name).cmp(&(b.object.part, &b.object.name)));
@@ -280,45 +302,45 @@ mod tests {
     fn what_is_missing_is_said_of_the_objects_that_need_it() {
         let pool = object("ResourcePool", "pool-1");
         let folder = object("Folder", "group-1");
-        let required = BTreeMap::from([
-            (pool.clone(), RequiredObject { part: Part::ResourcePool, name: "Resources".to_owned() }),
-            (folder.clone(), RequiredObject { part: Part::Folder, name: "vm-operator".to_owned() }),
+        let all = RequiredObjects::from([
+            required(&pool, Part::ResourcePool, "Resources"),
+            required(&folder, Part::Folder, "vm-operator"),
+            required(&folder, Part::GrownDisks, "vm-operator"),
         ]);
         let answer = |object: &ManagedObjectReference, denied: &[&str]| EntityPrivilege {
             entity: object.clone().try_into().unwrap(),
-            priv_availability: ["Folder.Create", "Resource.AssignVMToPool"]
+            priv_availability: ["Folder.Create", "Resource.AssignVMToPool", "VirtualMachine.Config.DiskExtend"]
                 .map(|privilege| PrivilegeAvailability {
                     priv_id: privilege.to_owned(),
                     is_granted: !denied.contains(&privilege),
                 })
                 .into(),
         };
-        let both = ["Folder.Create", "Resource.AssignVMToPool"];
-        let found = missing(&required, &[answer(&pool, &both), answer(&folder, &both)]);
+        let both = ["Folder.Create", "Resource.AssignVMToPool", "VirtualMachine.Config.DiskExtend"];
+        let found = missing(&all, &[answer(&pool, &both), answer(&folder, &both)]);
         assert_eq!(
             sentence(&found),
             "missing on the folder vm-operator: Folder.Create; on the resource pool Resources: Resource.AssignVMToPool; \
-             `drover vcenter privileges` prints the role to create"
+             on the folder vm-operator: VirtualMachine.Config.DiskExtend; `drover vcenter privileges` prints the role to create"
         );
-        assert_eq!(missing(&required, &[answer(&pool, &[]), answer(&folder, &[])]), []);
+        assert_eq!(missing(&all, &[answer(&pool, &[]), answer(&folder, &[])]), []);
     }
 
     #[test]
     fn what_somebody_uses_is_forgotten_with_them_and_what_another_uses_too_is_not() {
-        let used = |part, name: &str| RequiredObject { part, name: name.to_owned() };
         let (folder, vm) = (object("Folder", "group-1"), object("VirtualMachine", "vm-1"));
         let group = |uid: &str| Whose::Group(uid.to_owned());
         let mut privileges = Privileges::default();
-        privileges.require(&group("a"), |_| false, [(folder.clone(), used(Part::Folder, "here"))].into());
-        privileges.require(&group("b"), |_| false, [(folder.clone(), used(Part::Folder, "here"))].into());
-        privileges.require(&group("b"), |_| false, [(vm.clone(), used(Part::Template, "old"))].into());
+        privileges.require(&group("a"), |_| false, [required(&folder, Part::Folder, "here")].into());
+        privileges.require(&group("b"), |_| false, [required(&folder, Part::Folder, "here")].into());
+        privileges.require(&group("b"), |_| false, [required(&vm, Part::Template, "old")].into());
         assert_eq!(privileges.all().len(), 2);
         privileges.is_doubted = false;
-        privileges.require(&group("b"), |object| object.name == "old", [(vm, used(Part::Template, "old"))].into());
+        privileges.require(&group("b"), |object| object.name == "old", [required(&vm, Part::Template, "old")].into());
         assert!(!privileges.is_doubted, "nothing has changed");
         privileges.retain_groups(|uid| uid != "b");
         assert!(privileges.is_doubted);
-        assert_eq!(privileges.all().into_keys().collect::<Vec<_>>(), [folder]);
+        assert_eq!(privileges.all().into_keys().collect::<Vec<_>>(), [(folder, Part::Folder)]);
         privileges.checked = Some((Instant::now(), Vec::new()));
         privileges.retain_groups(|_| false);
         assert_eq!(privileges.missing(), None);
@@ -329,6 +351,10 @@ mod tests {
         let role = role();
         for privilege in NEEDED.iter().flat_map(|(_, privileges)| *privileges) {
             assert_eq!(role.matches(&format!("\n  {privilege}")).count(), 1, "{privilege}");
+        }
+        for privilege in NEEDED_FOR.iter().flat_map(|(.., privileges)| *privileges) {
+            assert_eq!(role.matches(privilege).count(), 1, "{privilege}");
+            assert!(role.contains(&format!("# govc role.update -a Drover {privilege}")), "{role}");
         }
     }
 }

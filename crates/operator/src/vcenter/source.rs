@@ -18,7 +18,7 @@ use vim25::{
         DatacenterRef, DatastoreRef, FolderRef, HostSystemRef, NetworkRef, ResourcePoolRef, VirtualMachineRef,
         VirtualMachineSnapshotRef,
     },
-    types::VirtualDeviceConfigSpec,
+    types::{VirtualDeviceConfigSpec, VirtualMachineRelocateSpecDiskLocator},
 };
 
 use super::{host::Host, mirror::Mirror};
@@ -54,10 +54,21 @@ pub(crate) struct Source {
     pub snapshot: Option<VirtualMachineSnapshotRef>,
     /// Changes that put the network cards where they belong.
     pub cards: Vec<VirtualDeviceConfigSpec>,
+    /// How a clone's first disk differs from the template's.
+    pub root_disk: RootDiskChange,
     /// The networks that the group names.
     pub networks: Vec<NetworkRef>,
     /// What was chosen of all this, where the group may not use everything.
     pub choice: Option<Choice>,
+}
+
+/// How a clone's first disk differs from the template's.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RootDiskChange {
+    /// Has it grow.
+    pub growth: Option<VirtualDeviceConfigSpec>,
+    /// Has it provisioned otherwise.
+    pub locator: Option<VirtualMachineRelocateSpecDiskLocator>,
 }
 
 /// What is cloned.
@@ -66,7 +77,7 @@ pub(crate) struct Make {
     /// Whether it is a template, and not a plain VM.
     pub is_template: bool,
     pub cores_per_socket: u32,
-    /// Capacity of its disks, in MiB.
+    /// Capacity of a clone's disks, in MiB.
     pub storage_mib: u64,
 }
 

@@ -13,7 +13,7 @@ use vim25::{
     Client, Error, ManagedObject, ManagedObjectReference,
     props::virtual_machine as vm,
     refs::{VirtualMachineRef, VirtualMachineSnapshotRef},
-    types::{AnyVirtualDevice, ObjectSpec, PropertyFilterSpec, PropertySpec, VirtualEthernetCard},
+    types::{AnyVirtualDevice, ObjectSpec, PropertyFilterSpec, PropertySpec, VirtualDisk, VirtualEthernetCard},
 };
 
 use super::{
@@ -40,6 +40,8 @@ pub(crate) struct TemplateDetails {
     pub snapshot: Option<VirtualMachineSnapshotRef>,
     /// Its network cards.
     pub cards: Vec<AnyVirtualDevice>,
+    /// Its first disk.
+    pub root_disk: Option<VirtualDisk>,
 }
 
 /// Why a template's details aren't known.
@@ -282,12 +284,16 @@ async fn retrieve(client: &Client, template: &VirtualMachineRef) -> vim25::Resul
         return found.missing_set.into_iter().next().map_or(Ok(None), |missing| Err(Error::from(missing.fault)));
     };
     let storage_mib = disks_mib(&cards);
+    // vCenter numbers them in the order in which they are called: the first is "Hard disk 1".
+    let disks = cards.iter().filter_map(|device| device.downcast_ref::<VirtualDisk>());
+    let root_disk = disks.min_by_key(|disk| disk.base.key).cloned();
     cards.retain(|device| device.downcast_ref::<VirtualEthernetCard>().is_some());
     Ok(Some(TemplateDetails {
         cores_per_socket: u32::try_from(cores).unwrap_or(0),
         storage_mib,
         snapshot: found.take(vm::SNAPSHOT)?.and_then(|snapshots| snapshots.current_snapshot),
         cards,
+        root_disk,
     }))
 }
 

@@ -135,7 +135,7 @@ pub(super) async fn read_cloud_init(site: &Site<'_>, group: &VmGroup) -> Result<
 /// Notes where rights are needed for clones.
 pub(super) fn require_source_of_clones(site: &Site<'_>, desired: &Desired, found: &Found) {
     if let Ok(source) = &found.source {
-        source::require_source(source, site.live, &Whose::Group(desired.uid.clone()), &site.spec);
+        source::require_source(source, &found.base, site.live, &Whose::Group(desired.uid.clone()), &site.spec);
     }
 }
 

@@ -18,6 +18,7 @@ mod reach;
 mod record;
 mod report;
 mod reported;
+mod root_disk;
 mod run;
 mod source;
 mod take_over;

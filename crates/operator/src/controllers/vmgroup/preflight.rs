@@ -1,6 +1,6 @@
 //! Whether all that a group names is there and may be used, each thing by itself.
 
-use drover_api::{VmGroup, VmGroupSpec, vcenter::Reach};
+use drover_api::{VmGroup, VmGroupSpec, vcenter::Reach, vmgroup::RootDisk};
 use drover_core::{
     tenancy::cloud_init::reach as reach_of,
     vmgroup::{extra_config, take_over::marker_uid},
@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt};
 
 use super::{
     keys::{self, BadKeys},
-    networks, reach,
+    networks, reach, root_disk,
     source::{self, Unusable, with_defaults},
 };
 use crate::{
@@ -100,6 +100,11 @@ pub(crate) async fn preflight(
             let words =
                 refusal.map_or_else(|| spec.template.clone(), |refusal| format!("would be refused: {}", refusal.why));
             found.push(finding("template", usable.and(snapshot).map(|_| words)));
+            if spec.root_disk != RootDisk::default() {
+                let datastore = source::datastore(&live.mirror(), &base, choice, &spec).ok().flatten();
+                let root_disk = root_disk::change(&details, datastore.as_ref(), &spec);
+                found.push(finding("root disk", root_disk.map(|_| "as the template's, or larger")));
+            }
             let networks = source::named_networks(&live.mirror(), &base, choice, &spec);
             let backings = networks.and_then(|networks| networks::backings(&live.mirror(), &networks, &spec));
             let networks = backings.and_then(|backings| networks::cards(backings, &details, &spec));
@@ -121,7 +126,7 @@ pub(crate) async fn preflight(
     }
     let source = known.map(|template| source::source(&live.mirror(), &base, Some(template), choice, &spec));
     if let Some(Ok(source)) = source {
-        source::require_source(&source, live, &whose, &spec);
+        source::require_source(&source, &base, live, &whose, &spec);
     }
     found.push(privileges(bound).await);
     found.push(copies(bound, cluster, group));

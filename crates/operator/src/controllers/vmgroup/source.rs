@@ -11,21 +11,21 @@ use drover_core::{tenancy::cloud_init::secret_obstacle, vmgroup::placement::NoHo
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use vim25::{
-    LookupError, ManagedObject, ManagedObjectReference, Secret as Hidden,
+    LookupError, ManagedObject, Secret as Hidden,
     refs::{
         ClusterComputeResourceRef, DatastoreRef, NetworkRef, ResourcePoolRef, VirtualMachineRef,
         VirtualMachineSnapshotRef,
     },
 };
 
-use super::networks;
+use super::{networks, root_disk};
 use crate::{
     controllers::reconcile::Error as Failure,
     kube::refusal::words as words_of,
     vcenter::{
         VCenterHandle,
         mirror::Mirror,
-        privileges::{Part, RequiredObject, RequiredObjects, Whose},
+        privileges::{Part, RequiredObjects, Whose, required},
         source::{Base, Choice, CloudInit, Hosts, Make, Source},
         templates::{TemplateDetails, Unread},
     },
@@ -77,25 +77,23 @@ impl Found {
 
 /// Notes where rights are needed for a folder.
 pub(super) fn require_base(base: &Base, live: &VCenterHandle, whose: &Whose, placement: &Placement) {
-    let folder = RequiredObject { part: Part::Folder, name: folder_name(placement).to_owned() };
-    let used = [(base.folder.reference().clone(), folder)].into();
+    let used = [required(base.folder.reference(), Part::Folder, folder_name(placement))].into();
     live.privileges().require(whose, |concern| concern.part == Part::Folder, used);
 }
 
 /// Notes where rights are needed for clones.
-pub(super) fn require_source(source: &Source, live: &VCenterHandle, whose: &Whose, spec: &VmGroupSpec) {
-    let used = |object: &ManagedObjectReference, part, name: &str| {
-        (object.clone(), RequiredObject { part, name: name.to_owned() })
-    };
+pub(super) fn require_source(source: &Source, base: &Base, live: &VCenterHandle, whose: &Whose, spec: &VmGroupSpec) {
     let part = if source.make.is_template { Part::Template } else { Part::PlainVm };
     let mut all = RequiredObjects::from([
-        used(source.template.reference(), part, &spec.template),
-        used(source.pool.reference(), Part::ResourcePool, pool_name(spec)),
+        required(source.template.reference(), part, &spec.template),
+        required(source.pool.reference(), Part::ResourcePool, pool_name(spec)),
     ]);
     let datastores = source.datastore.iter().zip(&spec.placement.datastore);
-    all.extend(datastores.map(|(datastore, name)| used(datastore.reference(), Part::Datastore, name)));
+    all.extend(datastores.map(|(datastore, name)| required(datastore.reference(), Part::Datastore, name)));
     let networks = source.networks.iter().zip(&spec.networks);
-    all.extend(networks.map(|(network, name)| used(network.reference(), Part::Network, name)));
+    all.extend(networks.map(|(network, name)| required(network.reference(), Part::Network, name)));
+    let grown = source.root_disk.growth.iter();
+    all.extend(grown.map(|_| required(base.folder.reference(), Part::GrownDisks, folder_name(&spec.placement))));
     live.privileges().require(whose, |concern| concern.part != Part::Folder, all);
 }
 
@@ -193,14 +191,15 @@ pub(super) fn source(
     let networks = named_networks(mirror, base, choice, spec)?;
     let hosts = hosts(mirror, base, &pool, choice, spec)?;
     let details = details(mirror, &template, spec)?;
+    let root_disk = root_disk::change(&details, datastore.as_ref(), spec)?;
     let make = Make {
         is_template: mirror.machines.get(template.reference()).is_some_and(|machine| machine.is_template),
         cores_per_socket: details.cores_per_socket,
-        storage_mib: details.storage_mib,
+        storage_mib: details.storage_mib + root_disk.growth_mib(&details),
     };
     let snapshot = snapshot(&details, spec)?;
     let cards = networks::cards(networks::backings(mirror, &networks, spec)?, &details, spec)?;
-    Ok(Source { template, make, pool, datastore, hosts, snapshot, cards, networks, choice: choice.cloned() })
+    Ok(Source { template, make, pool, datastore, hosts, snapshot, cards, root_disk, networks, choice: choice.cloned() })
 }
 
 /// What clones need to know of a template.

@@ -222,12 +222,14 @@ impl OperationContext {
         let mut config = config(self.desired.hardware, source.make.cores_per_socket);
         config.instance_uuid = Some(instance.clone());
         config.extra_config = self.keys(slot, &name, Made { instance, incarnation }, source.make.storage_mib);
+        config.device_change = source.root_disk.growth.iter().cloned().collect();
         // Where there are vApp properties, cloud-init takes those for its data and never looks at the keys.
         config.v_app_config_removed = self.cloud_init.is_there().then_some(true);
         let location = VirtualMachineRelocateSpec {
             pool: Some(source.pool.clone()),
             datastore: source.datastore.clone(),
             host: host.filter(|_| source.hosts.are_named()).cloned(),
+            disk: source.root_disk.locator.iter().cloned().collect(),
             disk_move_type: source.snapshot.as_ref().map(|_| "createNewChildDiskBacking".to_owned()),
             // Here, and not in the configuration: cards are made anew with the clone, and not edited after it.
             device_change: source.cards.clone(),
