@@ -40,12 +40,12 @@ fn clone(vcenter: &VCenter, name: &str, folder: &str) -> Result<String, drover_e
 #[test]
 fn calls_are_counted_by_method_and_client_until_reset() {
     let vcenter = sandbox().own_vcenter();
-    vcenter.govc(&["about"]).unwrap();
-    assert_eq!(vcenter.calls("Login", ""), 1);
-    assert_eq!(vcenter.calls("Login", "govc"), 1);
-    assert_eq!(vcenter.calls("Login", "somebody-else"), 0);
+    vcenter.govc(&["folder.create", "/DC0/vm/counted"]).unwrap();
+    assert_eq!(vcenter.calls("CreateFolder", ""), 1);
+    assert_eq!(vcenter.calls("CreateFolder", "govc"), 1);
+    assert_eq!(vcenter.calls("CreateFolder", "somebody-else"), 0);
     vcenter.control("DELETE", "/calls", &Value::Null).unwrap();
-    assert_eq!(vcenter.calls("Login", ""), 0);
+    assert_eq!(vcenter.calls("CreateFolder", ""), 0);
 }
 
 #[test]
