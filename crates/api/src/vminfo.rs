@@ -44,6 +44,7 @@ pub const SCALE_IN_FIRST: &str = "vm.codeconnect.vmworld.com/scale-in-first";
     printcolumn(name = "Tools", type_ = "string", json_path = ".status.toolsState", priority = 1),
     printcolumn(name = "Datastore", type_ = "string", json_path = ".status.datastore", priority = 1),
     printcolumn(name = "Snapshots", type_ = "integer", json_path = ".status.snapshots", priority = 1),
+    printcolumn(name = "Slot", type_ = "integer", json_path = ".status.slot", priority = 1),
     printcolumn(name = "Path", type_ = "string", json_path = ".status.path", priority = 1),
     printcolumn(
         name = "Healthy",
@@ -180,6 +181,10 @@ pub struct VMInfoStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub template: Option<bool>,
+    /// Slot of the VM in its VmGroup: its place, which outlives the VM. Absent for a VM that is no member of a VmGroup.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i64")]
+    pub slot: Option<i64>,
     /// Generation of the spec that this status describes. -1 before Drover has seen the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]

@@ -9,10 +9,12 @@ mod chance;
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     time::Duration,
 };
 
 use chance::Chance;
+use drover_api::vmgroup::GuestNetwork;
 use drover_core::{
     Action, Timestamp,
     names::{self, Slot},
@@ -20,7 +22,7 @@ use drover_core::{
     vcenter::brake::{Brake, Losses, Scope},
     vmgroup::{
         DeletionPolicy, Desired, Folder, Hardware, HotAdd, MachineId, Member, Observed, Power, Revision, ScaleIn,
-        Strategy, UpdatePolicy,
+        Slots, Strategy, UpdatePolicy,
         identity::{Claim, Made, Sighting},
         membership::Membership,
         record::{Incarnation, Record, Stage},
@@ -392,6 +394,10 @@ fn desired(replicas: u32) -> Desired {
         replicas,
         hardware: Hardware { cpus: 1, memory_mib: 1024 },
         revision: Revision(0),
+        slots: Slots::Any,
+        adapters: Arc::default(),
+        hostname: None,
+        guest_network: GuestNetwork::default(),
         power: Power::Off,
         update: UpdatePolicy {
             strategy: Strategy::InPlaceFirst,

@@ -6,11 +6,12 @@ mod chance;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
 use chance::Chance;
-use drover_api::vcenter::Quota as Declared;
+use drover_api::{vcenter::Quota as Declared, vmgroup::GuestNetwork};
 use drover_core::{
     Action, Timestamp,
     names::{self, Slot},
@@ -18,7 +19,7 @@ use drover_core::{
     tenancy::quota::{Amount, Quota, Reserved, grant},
     vmgroup::{
         Desired, Folder, Hardware, Held, HeldFor, HotAdd, MachineId, Member, Observed, Power, Revision, ScaleIn, Size,
-        Strategy, UpdatePolicy,
+        Slots, Strategy, UpdatePolicy,
         record::{Incarnation, Record, Stage},
     },
 };
@@ -107,6 +108,10 @@ fn spec(group: usize, chance: &mut Chance) -> Desired {
         replicas: u32::try_from(chance.below(6)).unwrap(),
         hardware: Hardware { cpus, memory_mib: 1024 },
         revision: Revision(chance.below(2)),
+        slots: Slots::Any,
+        adapters: Arc::default(),
+        hostname: None,
+        guest_network: GuestNetwork::default(),
         power: Power::Off,
         update: UpdatePolicy {
             strategy: if chance.percent(30) { Strategy::Replace } else { Strategy::InPlaceFirst },

@@ -1,14 +1,15 @@
 //! A group that may not have all that it declares.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use drover_api::vmgroup::GuestNetwork;
 use drover_core::{
     Action, Timestamp, forecast,
     names::{self, Slot},
     plan,
     vmgroup::{
         DeletionPolicy, Desired, Folder, Hardware, HotAdd, MachineId, Member, Observed, Power, Revision, Room, ScaleIn,
-        Strategy, UpdatePolicy,
+        Slots, Strategy, UpdatePolicy,
     },
 };
 
@@ -24,6 +25,10 @@ fn desired(replicas: u32) -> Desired {
         replicas,
         hardware: SMALL,
         revision: Revision(0),
+        slots: Slots::Any,
+        adapters: Arc::default(),
+        hostname: None,
+        guest_network: GuestNetwork::default(),
         power: Power::On,
         update: UpdatePolicy {
             strategy: Strategy::InPlaceFirst,

@@ -88,6 +88,26 @@ fn the_api_server_refuses_what_makes_no_sense_with_a_sentence() {
         (json!({"powerState": "Standby"}), r#"supported values: "On", "Off", "Suspended""#),
         (json!({"shutdown": {"graceSeconds": -1}}), "spec.shutdown.graceSeconds"),
         (json!({"networks": [""]}), "spec.networks[0]"),
+        (json!({"networks": ["a"], "networkAdapters": [{"network": "a"}]}), "give either networks or networkAdapters"),
+        (json!({"networkAdapters": [{}]}), "spec.networkAdapters[0].network"),
+        (json!({"networkAdapters": [{"network": "a", "addresses": ["here"]}]}), "spec.networkAdapters[0].addresses[0]"),
+        (
+            json!({"networkAdapters": [{"network": "a", "addresses": ["10.0.0.1/24"]}]}),
+            "fewer addresses than there are replicas",
+        ),
+        (
+            json!({"replicas": 1, "networkAdapters": [{"network": "a", "addresses": ["10.0.0.1/24"], "mac": "Generated"}]}),
+            "no adapter can have mac Generated",
+        ),
+        (
+            json!({"networkAdapters": [{"network": "a", "mac": "PerSlot"}], "update": {"maxSurge": "25%"}}),
+            "spec.update.maxSurge: has to be 0",
+        ),
+        (json!({"guest": {"hostname": "a_b"}}), "spec.guest.hostname"),
+        (
+            json!({"guest": {"network": "Customization", "cloudInit": {"userData": {"inline": "x"}}}}),
+            "network can't be Customization where cloudInit is given",
+        ),
         (json!({"colour": "red"}), ".spec.colour"),
     ] {
         let refused = namespace.declare(&vm_group("senseless", &spec)).expect_err(&spec.to_string());
@@ -105,6 +125,11 @@ fn a_group_with_everything_is_stored_as_written_and_one_with_little_shows_the_de
     namespace.kubectl(&["apply", "-f", sample.to_str().unwrap()]).unwrap();
     let full = namespace.get("vg", "vmgroup-full").unwrap();
     assert_eq!(full["spec"]["update"]["maxSurge"], "25%");
+    let sample = sample.with_file_name("vm_v1alpha1_vmgroup_addresses.yaml");
+    namespace.kubectl(&["apply", "-f", sample.to_str().unwrap()]).unwrap();
+    let refused = namespace.kubectl(&["scale", "vg/vmgroup-addresses", "--replicas=5"]).unwrap_err();
+    assert!(refused.stderr.contains("fewer addresses than there are replicas"), "{refused}");
+    namespace.kubectl(&["scale", "vg/vmgroup-addresses", "--replicas=4"]).unwrap();
     assert_eq!(full["spec"]["guest"]["cloudInit"]["userData"]["secretKeyRef"]["key"], "userdata");
     namespace.apply(SEED_MANIFEST).unwrap();
     let stored = namespace.get("vg", "vmgroup-sample").unwrap();

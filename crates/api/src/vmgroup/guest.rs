@@ -8,12 +8,37 @@ use serde::{Deserialize, Serialize};
 /// Configuration of the guest operating system.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "!has(self.cloudInit) || !has(self.network) || self.network != 'Customization'",
+    "message": "network can't be Customization where cloudInit is given: both would set up the network of the guest",
+}]))]
 pub struct Guest {
     /// Data for cloud-init, which reads the data from guestinfo when a new VM starts. `{{name}}`, `{{slot}}`, `{{group}}` and
     /// `{{namespace}}` are replaced by the VM's own values.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "CloudInit")]
     pub cloud_init: Option<CloudInit>,
+    /// Way in which guests are told their addresses and hostname. `CloudInit` (default): metadata for cloud-init, in guestinfo.
+    /// `Customization`: guest customization of Linux by vSphere, for templates without cloud-init.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "GuestNetwork")]
+    pub network: Option<GuestNetwork>,
+    /// Hostname of the guest, such as `web-{{slot}}`. `{{name}}`, `{{slot}}`, `{{group}}` and `{{namespace}}` are replaced by the VM's
+    /// own values. Letters, digits, dashes and dots, at most 63 characters in all. Default: the guest's own choice; with
+    /// `Customization`, the name of the VM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 253), regex(pattern = "^[0-9A-Za-z{}.-]+$"))]
+    pub hostname: Option<String>,
+}
+
+/// Way in which guests are told their addresses and hostname.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum GuestNetwork {
+    /// Metadata for cloud-init.
+    #[default]
+    CloudInit,
+    /// Guest customization by vSphere.
+    Customization,
 }
 
 impl Guest {
@@ -83,7 +108,8 @@ mod tests {
     #[test]
     fn what_guests_are_told_is_not_printed() {
         let text = Text { inline: Some("hush".to_owned()), secret_key_ref: None };
-        let guest = Guest { cloud_init: Some(CloudInit { user_data: Some(text), metadata: None }) };
+        let cloud_init = Some(CloudInit { user_data: Some(text), metadata: None });
+        let guest = Guest { cloud_init, ..Guest::default() };
         let printed = format!("{guest:?}");
         assert!(printed.contains("inline: Some(…)") && !printed.contains("hush"), "{printed}");
     }

@@ -4,6 +4,7 @@
 
 mod disks;
 mod guest;
+mod networks;
 mod placement;
 mod status;
 mod update;
@@ -17,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use crate::bounds;
 
 pub use disks::{Provisioning, RootDisk};
-pub use guest::{CloudInit, Guest, SecretKey, Text};
+pub use guest::{CloudInit, Guest, GuestNetwork, SecretKey, Text};
+pub use networks::{MacAddresses, NetworkAdapter};
 pub use placement::{CloneMode, CloneOptions, Placement};
 pub use status::{Phase, Record, VmGroupStatus};
 pub use update::{Portion, Round, Strategy, Update};
@@ -50,6 +52,18 @@ pub const CLOUD_INIT_MARK: &str = "vm.codeconnect.vmworld.com/cloud-init";
     validation = Rule::new(
         "!has(self.spec.rootDisk) || !(has(self.spec.rootDisk.sizeGiB) || has(self.spec.rootDisk.provisioning)) || !has(self.spec.clone) || self.spec.clone.mode != 'Linked'"
     ).message("spec.rootDisk: a linked clone has the disk of the template's snapshot: leave rootDisk out, or set clone.mode to Full"),
+    validation = Rule::new(
+        "!has(self.spec.networks) || !has(self.spec.networkAdapters) || self.spec.networks.size() == 0 || self.spec.networkAdapters.size() == 0"
+    ).message("spec.networkAdapters: give either networks or networkAdapters"),
+    validation = Rule::new(
+        "!has(self.spec.networkAdapters) || self.spec.networkAdapters.all(a, !has(a.addresses) || a.addresses.size() == 0 || a.addresses.size() >= self.spec.replicas)"
+    ).message("spec.networkAdapters: an adapter has fewer addresses than there are replicas: add addresses, or lower replicas"),
+    validation = Rule::new(
+        "!has(self.spec.networkAdapters) || !self.spec.networkAdapters.exists(a, has(a.addresses) && a.addresses.size() > 0) || !self.spec.networkAdapters.exists(a, has(a.mac) && a.mac == 'Generated')"
+    ).message("spec.networkAdapters: where an adapter has addresses, no adapter can have mac Generated: guests find their adapters by MAC address"),
+    validation = Rule::new(
+        "!has(self.spec.networkAdapters) || !self.spec.networkAdapters.exists(a, (has(a.addresses) && a.addresses.size() > 0) || (has(a.mac) && a.mac == 'PerSlot')) || !has(self.spec.update) || !has(self.spec.update.maxSurge) || self.spec.update.maxSurge == 0 || self.spec.update.maxSurge == '0%'"
+    ).message("spec.update.maxSurge: has to be 0 where VMs have addresses of their own: two VMs can't have the same one"),
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.currentReplicas",
@@ -105,6 +119,13 @@ pub struct VmGroupSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = bounds::NETWORKS), inner(length(min = 1, max = 1024)))]
     pub networks: Vec<String>,
+    /// Network adapters of each VM, in the order of the template's adapters, where more is to be said of them than their networks. An
+    /// adapter with addresses, or with mac `PerSlot`, makes the VmGroup behave as a StatefulSet does: its VMs have the slots 0 to
+    /// replicas - 1, the highest slot is removed first, scaleIn counts for nothing, and VMs are replaced in their slot, without surge.
+    /// It can't be given together with networks. Default: the template's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::NETWORKS))]
+    pub network_adapters: Vec<NetworkAdapter>,
     /// Configuration of the guest operating system.
     #[serde(default, skip_serializing_if = "Guest::is_default")]
     pub guest: Guest,
@@ -164,6 +185,14 @@ pub struct VmGroupSpec {
     /// Pause. true: stop making changes to the VMs; the status is still updated. Default: false.
     #[serde(default)]
     pub paused: bool,
+}
+
+impl VmGroupSpec {
+    /// What it calls the networks that adapters are connected to, in the order of the adapters.
+    pub fn network_names(&self) -> impl Iterator<Item = &str> {
+        let of_adapters = self.network_adapters.iter().map(|adapter| &adapter.network);
+        self.networks.iter().chain(of_adapters).map(String::as_str)
+    }
 }
 
 fn five_minutes() -> i32 {

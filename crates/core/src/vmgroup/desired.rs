@@ -1,20 +1,22 @@
 //! From what a user has written to what it means, once and for all: later code can't meet a group that makes no sense.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use drover_api::{
     VmGroup, VmGroupSpec, bounds,
     vmgroup::{
-        CloneMode, DeletionPolicy as DeletionWord, Portion, PowerState, RootDisk, Round, ScaleIn as ScaleInWord,
-        Strategy as StrategyWord,
+        CloneMode, DeletionPolicy as DeletionWord, GuestNetwork, NetworkAdapter, Portion, PowerState, RootDisk, Round,
+        ScaleIn as ScaleInWord, Strategy as StrategyWord,
     },
 };
 
 use super::{
+    adapters::{self, Adapter, BadAdapter, MacShifts, SlotAdapter},
+    guest,
     observed::{Hardware, Power, Revision},
     take_over::marker_uid,
 };
-use crate::names;
+use crate::names::{self, Slot};
 
 /// A group as its user wants it, already found to make sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +34,17 @@ pub struct Desired {
     pub replicas: u32,
     /// What can be changed on a machine that is there.
     pub hardware: Hardware,
-    /// Everything that only a new machine can have, as one value.
+    /// Everything that only a new machine can have, as one value, but for what differs from slot to slot: [`Desired::revision_of`].
     pub revision: Revision,
+    /// Which slots the machines have.
+    pub slots: Slots,
+    /// The network adapters of each machine, if more is said of them than their networks. Shared, because it may hold ten thousand
+    /// addresses.
+    pub adapters: Arc<[Adapter]>,
+    /// What guests are called, with places for the machine's own values.
+    pub hostname: Option<String>,
+    /// How guests are told their addresses and hostname.
+    pub guest_network: GuestNetwork,
     /// What power state the machines are kept in.
     pub power: Power,
     /// How changes are rolled out.
@@ -48,6 +59,16 @@ pub struct Desired {
     pub lost_after: Option<Duration>,
     /// Whether to look on only.
     pub paused: bool,
+}
+
+/// Which slots machines have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slots {
+    /// Any. A new machine gets the lowest that is free.
+    Any,
+    /// From 0 to one below the number of machines, because each slot has something of its own. Two machines can't have that at the same
+    /// time: a slot is empty before another machine is made in it.
+    Fixed,
 }
 
 /// How changes reach machines that are there already.
@@ -122,7 +143,10 @@ impl Desired {
         };
         reading.check_hosts(&spec.placement.hosts)?;
         reading.check_root_disk(spec)?;
-        Ok(Self {
+        let adapters = reading.adapters(spec, replicas)?;
+        let is_fixed = adapters.iter().any(Adapter::is_per_slot);
+        let slots = if is_fixed { Slots::Fixed } else { Slots::Any };
+        let desired = Self {
             uid: metadata.uid.clone().unwrap_or_default(),
             marker_uid: marker_uid(group),
             namespace: metadata.namespace.clone().unwrap_or_default(),
@@ -130,12 +154,16 @@ impl Desired {
             replicas,
             hardware,
             revision: revision(spec),
+            slots,
+            adapters: adapters.into(),
+            hostname: spec.guest.hostname.clone(),
+            guest_network: spec.guest.network.unwrap_or_default(),
             power: match spec.power_state {
                 PowerState::On => Power::On,
                 PowerState::Off => Power::Off,
                 PowerState::Suspended => Power::Suspended,
             },
-            update: reading.update(spec, replicas)?,
+            update: reading.update(spec, replicas, slots)?,
             scale_in: match spec.scale_in {
                 ScaleInWord::Newest => ScaleIn::Newest,
                 ScaleInWord::Oldest => ScaleIn::Oldest,
@@ -159,7 +187,35 @@ impl Desired {
             )?)
             .filter(|after| !after.is_zero()),
             paused: spec.paused,
-        })
+        };
+        reading.check_hostname(&desired)?;
+        Ok(desired)
+    }
+
+    /// Everything that only a new machine can have, as one value, for the machine in a slot.
+    #[must_use]
+    pub fn revision_of(&self, slot: Slot) -> Revision {
+        let own: Vec<_> = self.adapters.iter().filter_map(|adapter| adapter.address_of(slot)).collect();
+        if own.is_empty() {
+            return self.revision;
+        }
+        let own: Vec<_> = own.into_iter().map(|address| format!("/{address}")).collect();
+        let group = format!("{:016x}", self.revision.0);
+        let parts: Vec<_> = [&group].into_iter().chain(&own).map(String::as_str).collect();
+        Revision(names::hash(&parts))
+    }
+
+    /// The network adapters of the machine in a slot. `shifts` are the MAC addresses that are not as they are computed.
+    #[must_use]
+    pub fn adapters_of(&self, slot: Slot, shifts: &MacShifts) -> Vec<SlotAdapter<'_>> {
+        let all = self.adapters.iter().enumerate();
+        all.map(|(number, adapter)| adapter.of_slot(&self.marker_uid, slot, number, shifts)).collect()
+    }
+
+    /// What the guest of a machine is called, if its group says.
+    #[must_use]
+    pub fn hostname_of(&self, name: &str, slot: Slot) -> Option<String> {
+        self.hostname.as_ref().map(|text| guest::fill(text, name, slot, self))
     }
 }
 
@@ -171,9 +227,16 @@ fn revision(spec: &VmGroupSpec) -> Revision {
     let made_from = (&spec.template, &spec.placement, &spec.clone, &spec.networks, &spec.guest, &spec.extra_config);
     // Writing plain data as JSON can't fail.
     let made_from = serde_json::to_string(&made_from).unwrap_or_default();
-    let added =
+    let root_disk =
         (spec.root_disk != RootDisk::default()).then(|| serde_json::to_string(&spec.root_disk).unwrap_or_default());
-    let parts: Vec<_> = [Some(&made_from), added.as_ref()].into_iter().flatten().map(String::as_str).collect();
+    let adapters = (!spec.network_adapters.is_empty()).then(|| {
+        // Each slot has its own.
+        let without_addresses = |adapter: &NetworkAdapter| NetworkAdapter { addresses: Vec::new(), ..adapter.clone() };
+        let adapters: Vec<_> = spec.network_adapters.iter().map(without_addresses).collect();
+        serde_json::to_string(&adapters).unwrap_or_default()
+    });
+    let parts = [Some(made_from), root_disk, adapters];
+    let parts: Vec<_> = parts.iter().flatten().map(String::as_str).collect();
     Revision(names::hash(&parts))
 }
 
@@ -184,10 +247,14 @@ struct Reading {
 }
 
 impl Reading {
-    fn update(self, spec: &VmGroupSpec, replicas: u32) -> Result<UpdatePolicy, Invalid> {
+    fn update(self, spec: &VmGroupSpec, replicas: u32, slots: Slots) -> Result<UpdatePolicy, Invalid> {
         let update = &spec.update;
         let max_unavailable = self.portion("update.maxUnavailable", &update.max_unavailable, replicas, Round::Down)?;
         let max_surge = self.portion("update.maxSurge", &update.max_surge, replicas, Round::Up)?;
+        if slots == Slots::Fixed && max_surge > 0 && !self.is_deleted {
+            let rule = "give 0, because two VMs can't have the same address";
+            return Err(Invalid { field: "update.maxSurge", value: update.max_surge.to_string(), rule });
+        }
         let (ready, deadline) = (update.min_ready_seconds, update.progress_deadline_seconds);
         Ok(UpdatePolicy {
             strategy: match update.strategy {
@@ -233,6 +300,42 @@ impl Reading {
         }
         let rule = "a linked clone has the disk of the template's snapshot: leave it out, or set clone.mode to Full";
         Err(Invalid { field: "rootDisk", value: "given".to_owned(), rule })
+    }
+
+    fn adapters(self, spec: &VmGroupSpec, replicas: u32) -> Result<Vec<Adapter>, Invalid> {
+        let adapters = match adapters::adapters(spec) {
+            Ok(adapters) => adapters,
+            // Its machines go, whatever they are called.
+            Err(_) if self.is_deleted => Vec::new(),
+            Err(BadAdapter { value, rule }) => return Err(Invalid { field: "networkAdapters", value, rule }),
+        };
+        let too_few = |adapter: &&Adapter| (1..replicas as usize).contains(&adapter.addresses.len());
+        if let Some(adapter) = adapters.iter().find(too_few).filter(|_| !self.is_deleted) {
+            let value = format!("given with {} addresses for {replicas} replicas", adapter.addresses.len());
+            let rule = "add addresses, or lower replicas";
+            return Err(Invalid { field: "networkAdapters", value, rule });
+        }
+        let both = !spec.networks.is_empty() && !adapters.is_empty() && !self.is_deleted;
+        let rule = "give either networks or networkAdapters";
+        if both {
+            return Err(Invalid { field: "networkAdapters", value: "given together with networks".to_owned(), rule });
+        }
+        Ok(adapters)
+    }
+
+    /// The name of the machine in the last slot is as long as any.
+    fn check_hostname(self, desired: &Desired) -> Result<(), Invalid> {
+        let Some(text) = desired.hostname.as_ref().filter(|_| !self.is_deleted) else { return Ok(()) };
+        let invalid = |rule| Err(Invalid { field: "guest.hostname", value: text.clone(), rule });
+        let last = Slot(desired.replicas.saturating_sub(1));
+        let name = names::member(&desired.name, &desired.marker_uid, last);
+        if !guest::is_hostname(&guest::fill(text, &name, last, desired)) {
+            return invalid("give letters, digits, dashes and dots, with {{slot}} or {{name}}, at most 63 in all");
+        }
+        if desired.replicas > 1 && !text.contains("{{slot}}") && !text.contains("{{name}}") {
+            return invalid("put {{slot}} or {{name}} into it, or all VMs would be called the same");
+        }
+        Ok(())
     }
 
     fn seconds(
@@ -311,9 +414,31 @@ pub(crate) mod tests {
             json!({"guest": {"cloudInit": {"userData": {"inline": "x"}}}}),
             json!({"rootDisk": {"sizeGiB": 40}}),
             json!({"rootDisk": {"provisioning": "Thin"}}),
+            json!({"networkAdapters": [{"network": "lan"}]}),
+            json!({"networkAdapters": [{"network": "lan", "mac": "PerSlot"}]}),
+            json!({"guest": {"hostname": "web-{{slot}}"}}),
+            json!({"guest": {"network": "Customization"}}),
         ] {
             assert_ne!(desired(&other).revision, first, "{other}");
         }
+    }
+
+    #[test]
+    fn another_address_is_another_revision_of_its_slot_alone() {
+        let of = |addresses: serde_json::Value| {
+            desired(&json!({"replicas": 2, "networkAdapters": [{"network": "lan", "addresses": addresses}]}))
+        };
+        let first = of(json!(["10.0.0.1/24", "10.0.0.2/24"]));
+        let longer = of(json!(["10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24"]));
+        let other = of(json!(["10.0.0.1/24", "10.0.0.9/24"]));
+        let revisions = |desired: &Desired| [0, 1].map(|slot| desired.revision_of(Slot(slot)));
+        assert_eq!((first.slots, revisions(&first)), (Slots::Fixed, revisions(&longer)));
+        assert_eq!(revisions(&first)[0], revisions(&other)[0]);
+        assert_ne!(revisions(&first)[1], revisions(&other)[1]);
+        let plain = desired(&json!({}));
+        assert_eq!((plain.revision_of(Slot(7)), plain.slots), (plain.revision, Slots::Any));
+        let per_slot = desired(&json!({"networkAdapters": [{"network": "lan", "mac": "PerSlot"}]}));
+        assert_eq!((per_slot.slots, per_slot.revision_of(Slot(7))), (Slots::Fixed, per_slot.revision));
     }
 
     #[test]
@@ -379,6 +504,30 @@ pub(crate) mod tests {
             (
                 json!({"rootDisk": {"sizeGiB": 9}, "clone": {"mode": "Linked"}}),
                 "spec.rootDisk is given: a linked clone has the disk of the template's snapshot: leave it out, or set clone.mode to Full",
+            ),
+            (
+                json!({"networkAdapters": [{"network": "lan", "addresses": ["10.0.0.1/24"]}]}),
+                "spec.networkAdapters is given with 1 addresses for 3 replicas: add addresses, or lower replicas",
+            ),
+            (
+                json!({"networkAdapters": [{"network": "lan", "addresses": ["here"]}]}),
+                "spec.networkAdapters is given with \"here\": give addresses with their prefix length, such as 10.0.0.10/24",
+            ),
+            (
+                json!({"networkAdapters": [{"network": "lan"}], "networks": ["lan"]}),
+                "spec.networkAdapters is given together with networks: give either networks or networkAdapters",
+            ),
+            (
+                json!({"networkAdapters": [{"network": "lan", "mac": "PerSlot"}], "update": {"maxSurge": 1}}),
+                "spec.update.maxSurge is 1: give 0, because two VMs can't have the same address",
+            ),
+            (
+                json!({"guest": {"hostname": "web"}}),
+                "spec.guest.hostname is web: put {{slot}} or {{name}} into it, or all VMs would be called the same",
+            ),
+            (
+                json!({"guest": {"hostname": "{{slot}}-"}}),
+                "spec.guest.hostname is {{slot}}-: give letters, digits, dashes and dots, with {{slot}} or {{name}}, at most 63 in all",
             ),
             (json!({"shutdown": {"graceSeconds": -5}}), "spec.shutdown.graceSeconds is -5: give 0 to 3600 seconds"),
         ] {

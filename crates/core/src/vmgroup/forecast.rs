@@ -115,7 +115,7 @@ impl Foreseen<'_> {
             // It has no id before it is there, so its name stands for it.
             id: MachineId(name.clone()),
             slot,
-            revision: self.desired.revision,
+            revision: self.desired.revision_of(slot),
             created: self.now,
             name,
             in_folder: true,

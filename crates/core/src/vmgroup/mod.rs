@@ -1,5 +1,6 @@
 //! What is decided of groups: what is declared, what is true, what to do next, what is under way, and what is said of it all.
 
+pub mod adapters;
 pub mod desired;
 pub mod drift;
 pub mod events;
@@ -27,7 +28,7 @@ pub mod take_over;
 pub mod trouble;
 pub mod view;
 
-pub use desired::{DeletionPolicy, Desired, ScaleIn, Strategy, UpdatePolicy};
+pub use desired::{DeletionPolicy, Desired, ScaleIn, Slots, Strategy, UpdatePolicy};
 pub use observed::{
     Folder, FolderId, Hardware, Held, HeldFor, HotAdd, Lookalikes, MachineId, Member, Observed, Power, Refusal,
     Revision, Size,

@@ -17,7 +17,10 @@ use drover_api::{Unknown, vmgroup::Record as Written};
 pub use crate::names::Incarnation;
 use crate::{
     names::Slot,
-    vmgroup::{FolderId, Hardware, MachineId, Size},
+    vmgroup::{
+        Desired, FolderId, Hardware, MachineId, Size,
+        adapters::{self, Mac, MacShifts},
+    },
 };
 
 /// A slot that has a VM, or is about to.
@@ -53,11 +56,15 @@ pub struct Record {
     last: Incarnation,
     /// The most that any VM gets which is being cloned, where a quota counts it.
     asked: Option<Size>,
+    /// The MAC addresses of slots that are not as they are computed. They stay as long as the group.
+    macs: MacShifts,
 }
 
 /// What is wrong with a record that was read. Nothing can be told from it, so nothing is done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("status.record: {0:?} is no range of slots with its incarnation, such as 0-4@1")]
+#[error(
+    "status.record: {0:?} says nothing that Drover writes, such as 0-4@1 for a range of slots with its incarnation"
+)]
 pub struct BadRecord(String);
 
 impl Record {
@@ -180,10 +187,32 @@ impl Record {
         self.asked = asked;
     }
 
+    /// The MAC addresses of slots that are not as they are computed.
+    #[must_use]
+    pub fn macs(&self) -> &MacShifts {
+        &self.macs
+    }
+
+    /// Says which MAC addresses the VMs get that are about to be cloned, where others have those that are computed.
+    pub fn shift_macs(
+        &mut self,
+        desired: &Desired,
+        slots: impl IntoIterator<Item = Slot>,
+        is_taken: impl Fn(Mac) -> bool,
+    ) {
+        adapters::shift(&desired.adapters, &desired.marker_uid, slots, &mut self.macs, is_taken);
+    }
+
     /// Whether another record has the same of these slots, the same folder, and asks for no more.
     #[must_use]
     pub fn agrees(&self, other: &Self, slots: &[Slot]) -> bool {
-        let is_same = |slot: &Slot| self.get(*slot) == other.get(*slot) && self.lost(*slot) == other.lost(*slot);
+        let macs = |record: &Self, slot: Slot| -> MacShifts {
+            record.macs.range((slot, 0)..=(slot, usize::MAX)).map(|(place, shift)| (*place, *shift)).collect()
+        };
+        let is_same = |slot: &Slot| {
+            let has_same_vm = self.get(*slot) == other.get(*slot) && self.lost(*slot) == other.lost(*slot);
+            has_same_vm && macs(self, *slot) == macs(other, *slot)
+        };
         let is_asked = other.asked.is_none_or(|asked| self.asked.is_some_and(|most| most.most(asked) == most));
         is_asked && self.folder == other.folder && slots.iter().all(is_same)
     }
@@ -214,6 +243,7 @@ impl Record {
             left_folders: self.left_folders.iter().map(|folder| folder.0.clone()).collect(),
             going: self.slots.iter().filter_map(going).collect(),
             asked: self.asked.map(in_words),
+            macs: self.macs.iter().map(|((slot, adapter), shift)| format!("{slot}/{adapter}+{shift}")).collect(),
             unknown: Unknown::default(),
         }
     }
@@ -224,7 +254,8 @@ impl Record {
         let left_folders = written.left_folders.iter().cloned().map(FolderId).collect();
         let folder = written.folder.clone().map(FolderId);
         let asked = written.asked.as_deref().and_then(size);
-        let mut record = Self { folder, left_folders, last, asked, ..Self::default() };
+        let macs = written.macs.iter().map(|text| mac_shift(text)).collect::<Result<_, _>>()?;
+        let mut record = Self { folder, left_folders, last, asked, macs, ..Self::default() };
         for (texts, stage) in [(&written.made, Stage::Made), (&written.pending, Stage::Pending)] {
             for text in texts {
                 record.insert_range(text, &stage)?;
@@ -290,6 +321,16 @@ fn size(text: &str) -> Option<Size> {
     Some(Size { hardware: Hardware { cpus: cpus.parse().ok()?, memory_mib }, storage_mib: storage.unwrap_or(Some(0))? })
 }
 
+/// Reads `3/0+1`.
+fn mac_shift(text: &str) -> Result<((Slot, usize), u32), BadRecord> {
+    let parts = || {
+        let (place, shift) = text.split_once('+')?;
+        let (slot, adapter) = place.split_once('/')?;
+        Some(((Slot(slot.parse().ok()?), adapter.parse().ok()?), shift.parse().ok()?))
+    };
+    parts().ok_or_else(|| BadRecord(text.to_owned()))
+}
+
 /// Reads `0-4@1`.
 fn range(text: &str) -> Result<(RangeInclusive<u32>, Incarnation), BadRecord> {
     let bad = || BadRecord(text.to_owned());
@@ -312,7 +353,10 @@ fn bounded(number: i64) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::vmgroup::desired::tests::desired;
 
     fn slots(range: std::ops::Range<u32>) -> impl Iterator<Item = Slot> {
         range.map(Slot)
@@ -337,6 +381,10 @@ mod tests {
         record.reserve([Slot(3), Slot(7)]);
         record.use_folder(&FolderId("group-v1".to_owned()));
         record.use_folder(&FolderId("group-v2".to_owned()));
+        let own_macs = desired(&json!({"networkAdapters": [{"network": "lan", "mac": "PerSlot"}]}));
+        let taken = Mac::of("", Slot(3), 0, 0);
+        record.shift_macs(&own_macs, [Slot(2), Slot(3)], |mac| mac == taken);
+        assert_eq!(record.write().macs, ["3/0+1"]);
         let hardware = Hardware { cpus: 2, memory_mib: 1024 };
         record.ask(Some(Size { hardware, storage_mib: 0 }));
         assert_eq!(record.write().asked.as_deref(), Some("2 CPUs, 1024 MiB"));
@@ -391,6 +439,8 @@ mod tests {
             Record::read(&Written { made: many, ..Written::default() }).is_err(),
             "a tenant may write what it likes"
         );
+        let macs = Written { macs: vec!["3/0".to_owned()], ..Written::default() };
+        assert!(Record::read(&macs).is_err());
         let going = Written { going: vec!["1@1".to_owned()], ..Written::default() };
         assert!(Record::read(&going).is_err());
     }

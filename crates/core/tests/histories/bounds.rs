@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use drover_core::{
     Action, Subject,
-    vmgroup::{MachineId, Member, Power},
+    names::Slot,
+    vmgroup::{MachineId, Member, Power, Slots},
 };
 
 use super::{
@@ -29,7 +30,9 @@ impl History<'_> {
             if let Action::Clone(slot) = action
                 && slots.insert(*slot)
             {
-                let ceiling = self.desired.replicas + self.desired.update.max_surge;
+                let is_beyond = |slot: &&Slot| self.desired.slots == Slots::Fixed && slot.0 >= self.desired.replicas;
+                let beyond = u32::try_from(slots.iter().filter(is_beyond).count()).unwrap();
+                let ceiling = self.desired.replicas + self.desired.update.max_surge + beyond;
                 assert!(slots.len() <= ceiling as usize, "{} machines where {ceiling} are the most", slots.len());
             }
             let takes_down = matches!(
@@ -101,7 +104,10 @@ impl History<'_> {
         };
         let seen: BTreeSet<_> =
             observed.members.iter().map(|member| member.slot).chain(observed.cloning.clone()).collect();
-        let surplus = seen.len().saturating_sub(self.desired.replicas as usize);
+        let surplus = match self.desired.slots {
+            Slots::Any => seen.len().saturating_sub(self.desired.replicas as usize),
+            Slots::Fixed => seen.iter().filter(|slot| slot.0 >= self.desired.replicas).count(),
+        };
         assert!(room.replacements || count(&goes) <= surplus, "{:?} in {room:?}: {observed:#?}", plan.actions);
     }
 }

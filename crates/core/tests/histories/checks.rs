@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use drover_core::{
     Action,
     names::{self, Slot},
-    vmgroup::{DeletionPolicy, Desired, HeldFor, MachineId, Power, Strategy},
+    vmgroup::{DeletionPolicy, Desired, HeldFor, MachineId, Power, Slots, Strategy},
 };
 
 use super::{
@@ -160,12 +160,18 @@ impl History<'_> {
             None => {
                 assert_eq!(members.len(), self.desired.replicas as usize, "{members:#?}");
                 for (_, machine, marker) in members {
+                    let has_slot = self.desired.slots == Slots::Any || marker.slot.0 < self.desired.replicas;
+                    assert!(has_slot, "{machine:?}");
                     let name = names::member(&self.desired.name, &self.desired.marker_uid, marker.slot);
                     let is_in_place = folder.is_some_and(|(id, _)| machine.folder == *id);
                     assert!(machine.power == self.desired.power && machine.name == name && is_in_place, "{machine:?}");
                     if self.desired.update.strategy != Strategy::OnDelete {
                         let made_of = (marker.revision, machine.hardware);
-                        assert_eq!(made_of, (self.desired.revision, self.desired.hardware), "{machine:?}");
+                        assert_eq!(
+                            made_of,
+                            (self.desired.revision_of(marker.slot), self.desired.hardware),
+                            "{machine:?}"
+                        );
                     }
                 }
             }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drover_core::{
     Action,
-    vmgroup::{Desired, MachineId, Room},
+    names::Slot,
+    vmgroup::{Desired, MachineId, Room, Slots},
 };
 
 use super::{
@@ -86,7 +87,10 @@ impl History<'_> {
         let there = there.filter_map(|(_, machine)| machine.slot());
         let there: BTreeSet<_> = there.chain(before.clones().filter_map(|(_, machine)| machine.slot())).collect();
         let all: BTreeSet<_> = there.union(&clones).collect();
-        let ceiling = (self.desired.replicas + self.desired.update.max_surge) as usize;
+        // Where each slot has something of its own, those that the group doesn't have any more are no reason to leave one empty.
+        let is_beyond = |slot: &&&Slot| self.desired.slots == Slots::Fixed && slot.0 >= self.desired.replicas;
+        let beyond = all.iter().filter(is_beyond).count();
+        let ceiling = (self.desired.replicas + self.desired.update.max_surge) as usize + beyond;
         let is_within = all.len() <= ceiling || all.len() == there.len();
         assert!(is_within, "{all:?} where {ceiling} are the most: {clones:?}\n{:#?}", done.observed);
     }

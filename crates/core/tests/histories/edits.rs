@@ -1,8 +1,12 @@
 //! What users declare, and how they change their minds.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use drover_core::vmgroup::{DeletionPolicy, Desired, Hardware, Power, Revision, Room, ScaleIn, Strategy, UpdatePolicy};
+use drover_api::vmgroup::{GuestNetwork, MacAddresses};
+use drover_core::vmgroup::{
+    DeletionPolicy, Desired, Hardware, Power, Revision, Room, ScaleIn, Slots, Strategy, UpdatePolicy,
+    adapters::{Adapter, Cidr},
+};
 
 use super::{
     history::{History, LOST_AFTER},
@@ -18,6 +22,7 @@ impl History<'_> {
             // Even then a spec can be edited, and nobody goes back on a deletion.
             Some(_) => self.scale(),
         };
+        make_sense(&mut self.desired);
         if self.desired != before {
             self.stored.note_edit();
             self.count(what);
@@ -33,7 +38,16 @@ impl History<'_> {
             desired.paused = false;
             return "edit: no longer paused";
         }
-        match chance.below(20) {
+        match chance.below(22) {
+            20 => {
+                let had = !desired.adapters.is_empty();
+                desired.adapters = adapters(chance, if had { 50 } else { 0 });
+                match (had, desired.adapters.is_empty()) {
+                    (true, true) => "edit: no addresses any more",
+                    (false, _) => "edit: addresses",
+                    (true, false) => "edit: other addresses",
+                }
+            }
             0..3 => self.scale(),
             3..6 => {
                 desired.revision = Revision(chance.below(3));
@@ -101,8 +115,39 @@ pub(crate) fn lost_after() -> Duration {
     Duration::from_secs(LOST_AFTER.unsigned_abs())
 }
 
+/// With addresses, slots are fixed and none is too many, as the API server sees to.
+fn make_sense(desired: &mut Desired) {
+    if desired.adapters.is_empty() {
+        desired.slots = Slots::Any;
+        return;
+    }
+    desired.slots = Slots::Fixed;
+    desired.update.max_surge = 0;
+    desired.update.max_unavailable = desired.update.max_unavailable.max(1);
+}
+
+/// No addresses in so many of a hundred cases, or some for each slot that there may be, of which any may be another the next time.
+fn adapters(chance: &mut Chance, percent_none: u64) -> Arc<[Adapter]> {
+    if chance.percent(percent_none) {
+        return Arc::default();
+    }
+    let address = |slot: u64| {
+        let text = format!("10.0.{}.{slot}/16", chance.below(2));
+        text.parse::<Cidr>().unwrap()
+    };
+    let adapter = Adapter {
+        mac: MacAddresses::PerSlot,
+        addresses: (0..6).map(address).collect(),
+        gateway4: None,
+        gateway6: None,
+        nameservers: Vec::new(),
+        search_domains: Vec::new(),
+    };
+    [adapter].into()
+}
+
 pub(crate) fn first_desired(chance: &mut Chance) -> Desired {
-    Desired {
+    let mut desired = Desired {
         uid: "uid".to_owned(),
         marker_uid: "uid".to_owned(),
         namespace: "ns".to_owned(),
@@ -110,6 +155,10 @@ pub(crate) fn first_desired(chance: &mut Chance) -> Desired {
         replicas: u32::try_from(chance.below(6)).unwrap(),
         hardware: hardware(chance),
         revision: Revision(0),
+        slots: Slots::Any,
+        adapters: adapters(chance, 70),
+        hostname: None,
+        guest_network: GuestNetwork::default(),
         power: Power::On,
         update: update(chance),
         scale_in: ScaleIn::Newest,
@@ -117,7 +166,9 @@ pub(crate) fn first_desired(chance: &mut Chance) -> Desired {
         deletion: None,
         lost_after: Some(lost_after()),
         paused: false,
-    }
+    };
+    make_sense(&mut desired);
+    desired
 }
 
 /// A grace that is sometimes there.

@@ -8,7 +8,7 @@ use std::{
 use drover_core::{
     Action, Subject, Timestamp,
     names::Slot,
-    vmgroup::{Desired, MachineId, Member, Observed, Power, ScaleIn, Strategy},
+    vmgroup::{Desired, MachineId, Member, Observed, Power, ScaleIn, Slots, Strategy},
 };
 
 use super::{
@@ -70,7 +70,9 @@ impl<'a> Sight<'a> {
         let lost = self.clones.iter().filter(|slot| self.observed.held.contains_key(slot)).count();
         let before = slots.len() - lost;
         let outdated = self.observed.members.iter().filter(|member| !self.is_kept(member)).count();
-        let ceiling = self.desired.replicas as usize + outdated.min(self.desired.update.max_surge as usize);
+        let beyond = slots.iter().filter(|slot| self.is_beyond(**slot)).count();
+        let ceiling = self.desired.replicas as usize + outdated.min(self.desired.update.max_surge as usize) + beyond;
+        assert!(!self.clones.iter().any(|slot| self.is_beyond(*slot)), "{:?}", self.clones);
         slots.extend(&self.clones);
         let is_within = slots.len() <= ceiling || slots.len() == before;
         assert!(is_within, "{} where {ceiling} are the most: {:?}", slots.len(), self.clones);
@@ -90,8 +92,11 @@ impl<'a> Sight<'a> {
 
     /// Those that neither have to be replaced nor are too many stay: so they do under `OnDelete`, and where they are changed in place.
     fn check_kept(&self) {
-        let surplus = self.slots_seen().len().saturating_sub(self.desired.replicas as usize);
         let going: Vec<_> = self.leaving().filter(|member| self.is_kept(member)).collect();
+        let surplus = match self.desired.slots {
+            Slots::Any => self.slots_seen().len().saturating_sub(self.desired.replicas as usize),
+            Slots::Fixed => going.iter().filter(|member| self.is_beyond(member.slot)).count(),
+        };
         assert!(going.len() <= surplus, "{surplus} are too many, and {going:?} go");
     }
 
@@ -133,7 +138,8 @@ impl<'a> Sight<'a> {
 
     /// Whether nothing that is declared has it replaced.
     fn is_kept(&self, member: &Member) -> bool {
-        let Desired { update, revision, hardware, power, .. } = self.desired;
+        let Desired { update, hardware, power, .. } = self.desired;
+        let revision = &self.desired.revision_of(member.slot);
         let may_go_down = update.max_unavailable > 0;
         match update.strategy {
             Strategy::OnDelete => true,
@@ -149,6 +155,11 @@ impl<'a> Sight<'a> {
         }
     }
 
+    /// Whether the group doesn't have a slot.
+    fn is_beyond(&self, slot: Slot) -> bool {
+        self.desired.slots == Slots::Fixed && slot.0 >= self.desired.replicas
+    }
+
     fn is_standing(&self, member: &Member) -> bool {
         let Desired { power, update, shutdown_grace, .. } = self.desired;
         let is_ready = |since: &Timestamp| *since > self.now || *since + update.min_ready <= self.now;
@@ -160,11 +171,13 @@ impl<'a> Sight<'a> {
     /// By what it goes before others: less goes first.
     fn rank(&self, member: &Member) -> impl Ord + use<> {
         let age = (member.created, member.slot);
-        let (newest, oldest) = match self.desired.scale_in {
-            ScaleIn::Newest => (Some(Reverse(age)), None),
-            ScaleIn::Oldest => (None, Some(age)),
+        let (newest, oldest) = match (self.desired.slots, self.desired.scale_in) {
+            (Slots::Fixed, _) => (Some(Reverse((Timestamp::UNIX_EPOCH, member.slot))), None),
+            (Slots::Any, ScaleIn::Newest) => (Some(Reverse(age)), None),
+            (Slots::Any, ScaleIn::Oldest) => (None, Some(age)),
         };
+        let goes_first = if self.desired.slots == Slots::Any { member.marked } else { self.is_beyond(member.slot) };
         let is_asked = member.shutdown_since.is_some();
-        (!member.marked, self.is_kept(member), self.is_standing(member), !is_asked, newest, oldest)
+        (!goes_first, self.is_kept(member), self.is_standing(member), !is_asked, newest, oldest)
     }
 }

@@ -78,7 +78,7 @@ impl History<'_> {
         };
         if self.has(Trial::Faults, 10) {
             self.no_template = !self.no_template;
-            let is_outdated = |marker: &Marker| marker.revision != self.desired.revision;
+            let is_outdated = |marker: &Marker| marker.revision != self.desired.revision_of(marker.slot);
             let is_mid_roll = self.world.members().any(|(.., marker)| is_outdated(marker)) && !self.desired.paused;
             match (self.no_template, is_mid_roll) {
                 (true, true) => self.count("template deleted during a rollout"),

@@ -139,7 +139,7 @@ impl Operator {
                 group: desired.marker_uid.clone(),
                 owner: (desired.namespace.clone(), desired.name.clone()),
                 slot,
-                revision: desired.revision,
+                revision: desired.revision_of(slot),
                 cluster: CLUSTER.to_owned(),
                 made: Some(Made { instance: instance.clone(), incarnation }),
                 storage_mib: None,

@@ -1,5 +1,6 @@
 //! Groups of machines, declared with kubectl and seen with govc.
 
+mod addresses;
 mod clones;
 mod commands;
 mod drift;

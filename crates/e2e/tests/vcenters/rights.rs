@@ -66,6 +66,19 @@ fn each_privilege_that_is_missing_is_named_with_the_object_and_a_refusal_is_mend
     lab.control("PUT", "/privileges", &json!({"missing": []}));
     lab.says("Authorized", "True", "PrivilegesGranted", "");
     of_plain_vm.says("RUNNING", "successfully reconciled");
+    let customize = "VirtualMachine.Provisioning.Customize";
+    assert!(
+        script.contains(&format!("guest.network to Customization:\n# govc role.update -a Drover {customize}")),
+        "{script}"
+    );
+    lab.control("PUT", "/privileges", &json!({"missing": [customize]}));
+    lab.control("DELETE", "/sessions", &Value::Null);
+    lab.says("Authorized", "True", "PrivilegesGranted", "");
+    of_plain_vm.patch(&json!({"guest": {"network": "Customization"}})).unwrap();
+    lab.says("Authorized", "False", "PrivilegesMissing", &format!("on the template /DC0/vm/plain: {customize}"));
+    lab.control("PUT", "/privileges", &json!({"missing": []}));
+    lab.says("Authorized", "True", "PrivilegesGranted", "");
+    of_plain_vm.says("RUNNING", "successfully reconciled");
     let clone = "VirtualMachine.Provisioning.DeployTemplate";
     lab.control("PUT", "/privileges", &json!({"missing": [clone]}));
     group.patch(&json!({"replicas": 2})).unwrap();

@@ -2,7 +2,7 @@
 
 use std::convert::identity;
 
-use drover_core::Timestamp;
+use drover_core::{Timestamp, vmgroup::adapters::Mac};
 use smol_str::SmolStr;
 use vim25::{
     ManagedObjectReference,
@@ -12,7 +12,7 @@ use vim25::{
 
 use super::{
     figures::Figures,
-    property::{Unreadable, Unset},
+    property::{PropertyUpdate, Unreadable, Unset},
 };
 
 /// What people read of a machine. What is not known is `None` or empty.
@@ -31,6 +31,8 @@ pub(crate) struct Facts {
     /// The vApp that it is in, instead of a folder.
     pub v_app: Option<ManagedObjectReference>,
     pub addresses: Vec<String>,
+    /// The MAC addresses of its cards that were given by hand, as they were last told. They stay while it is off.
+    pub macs: Box<[Mac]>,
     pub guest_name: Option<String>,
     pub tools: Option<SmolStr>,
     pub tools_version: Option<SmolStr>,
@@ -122,7 +124,11 @@ impl Facts {
 
     fn change_guest(&mut self, update: &mut ObjectUpdate, unset: Unset) {
         let told = &mut self.unreadable;
-        told.take(update, vm::GUEST_NET).renew_all(&mut self.addresses, unset, |card| card.ip_address);
+        let cards = told.take(update, vm::GUEST_NET);
+        if let PropertyUpdate::Is(cards) = &cards {
+            self.macs = cards.iter().filter_map(|card| card.mac_address.as_ref()?.parse().ok()).collect();
+        }
+        cards.renew_all(&mut self.addresses, unset, |card| card.ip_address);
         let name = told.take(update, vm::GUEST_HOST_NAME).and_then(|name| Some(name).filter(|name| !name.is_empty()));
         name.renew(&mut self.guest_name, unset, identity);
         told.take(update, vm::GUEST_TOOLS_VERSION_STATUS2).renew(&mut self.tools_version, unset, Into::into);

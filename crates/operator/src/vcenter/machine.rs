@@ -2,6 +2,7 @@
 
 use drover_core::{
     Timestamp,
+    names::Slot,
     vmgroup::{
         Hardware, HotAdd, Power,
         inventory::{Marker, Since},
@@ -149,6 +150,13 @@ impl Machine {
             created,
             facts: Facts::default(),
         }
+    }
+
+    /// Its place in its group, if its marker was written for it.
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        let marker = self.marker.as_ref().filter(|_| !self.is_template)?;
+        let is_own = marker.made.as_ref().is_some_and(|made| self.instance.as_ref() == Some(&made.instance));
+        is_own.then_some(marker.slot)
     }
 
     /// Capacity of its disks, in MiB, where that is known.

@@ -3,6 +3,7 @@
 pub(crate) mod awaited;
 mod away;
 pub(crate) mod connection;
+mod customization;
 pub(crate) mod disks;
 pub(crate) mod executor;
 pub(crate) mod facts;

@@ -27,6 +27,8 @@ pub(crate) enum Part {
     Network,
     /// Where machines are made whose disks are larger than their template's.
     GrownDisks,
+    /// What machines are cloned from that are customized.
+    Customized,
 }
 
 /// What Drover needs. A role with all of these, granted where they apply or above, is enough.
@@ -63,8 +65,10 @@ const NEEDED: [(Part, &[&str]); 6] = [
 ];
 
 /// What Drover needs besides, only for those who ask for it with a field of a VmGroup.
-const NEEDED_FOR: [(Part, &str, &[&str]); 1] =
-    [(Part::GrownDisks, "spec.rootDisk.sizeGiB", &["VirtualMachine.Config.DiskExtend"])];
+const NEEDED_FOR: [(Part, &str, &[&str]); 2] = [
+    (Part::GrownDisks, "spec.rootDisk.sizeGiB", &["VirtualMachine.Config.DiskExtend"]),
+    (Part::Customized, "spec.guest.network to Customization", &["VirtualMachine.Provisioning.Customize"]),
+];
 
 impl Part {
     fn needs(self) -> &'static [&'static str] {
@@ -76,7 +80,7 @@ impl Part {
     fn called(self) -> &'static str {
         match self {
             Self::Folder | Self::GrownDisks => "the folder",
-            Self::Template => "the template",
+            Self::Template | Self::Customized => "the template",
             Self::PlainVm => "the VM",
             Self::ResourcePool => "the resource pool",
             Self::Datastore => "the datastore",

@@ -79,6 +79,8 @@ pub(crate) struct Make {
     pub cores_per_socket: u32,
     /// Capacity of a clone's disks, in MiB.
     pub storage_mib: u64,
+    /// How many network cards a clone has.
+    pub cards: usize,
 }
 
 /// Which hosts machines can be put on.

@@ -7,6 +7,7 @@ mod step;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -18,7 +19,7 @@ use crate::{
         brake::{Brake, Incident, Losses, Missing, Scope},
     },
     vmgroup::{
-        Desired, Hardware, Lookalikes, MachineId, Observed, Power, Refusal, Revision, UpdatePolicy,
+        Desired, Hardware, Lookalikes, MachineId, Observed, Power, Refusal, Revision, UpdatePolicy, adapters::Adapter,
         plan::to_be_replaced, record::Record, recorded::Recorded,
     },
 };
@@ -78,12 +79,12 @@ pub struct InFlight {
 }
 
 /// All that decides which machines are replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct MadeOf(Revision, Hardware, UpdatePolicy, Power);
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct MadeOf(Revision, Arc<[Adapter]>, Hardware, UpdatePolicy, Power);
 
 impl MadeOf {
     fn of(desired: &Desired) -> Self {
-        Self(desired.revision, desired.hardware, desired.update, desired.power)
+        Self(desired.revision, Arc::clone(&desired.adapters), desired.hardware, desired.update, desired.power)
     }
 }
 

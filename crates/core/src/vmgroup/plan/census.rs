@@ -6,7 +6,7 @@ use super::{Counts, Draft, held};
 use crate::{
     Timestamp,
     names::{self, Slot},
-    vmgroup::{Desired, Held, HeldFor, Member, Observed, Power, ScaleIn, Strategy},
+    vmgroup::{Desired, Held, HeldFor, Member, Observed, Power, ScaleIn, Slots, Strategy},
 };
 
 /// What is declared and what is true, with the questions that every rule asks.
@@ -27,7 +27,8 @@ impl<'a> Census<'a> {
     /// Made from something else than what is declared now.
     pub(super) fn is_outdated(&self, member: &Member) -> bool {
         let hardware_counts = self.desired.update.strategy == Strategy::Replace;
-        member.revision != self.desired.revision || hardware_counts && member.hardware != self.desired.hardware
+        member.revision != self.desired.revision_of(member.slot)
+            || hardware_counts && member.hardware != self.desired.hardware
     }
 
     /// To be replaced, which [`Strategy::OnDelete`] leaves to the user.
@@ -147,6 +148,35 @@ impl<'a> Census<'a> {
         self.desired.replicas as usize + outdated.min(self.desired.update.max_surge as usize)
     }
 
+    /// How many machines are to go because there are too many, whichever they are.
+    pub(super) fn surplus(&self) -> usize {
+        match self.desired.slots {
+            Slots::Any => self.seen().saturating_sub(self.ceiling()),
+            Slots::Fixed => 0,
+        }
+    }
+
+    /// It is in a slot that the group doesn't have, so it goes.
+    pub(super) fn is_beyond(&self, member: &Member) -> bool {
+        !self.has_slot(member.slot)
+    }
+
+    /// Whether the group has a slot, with a machine in it or not.
+    pub(super) fn has_slot(&self, slot: Slot) -> bool {
+        match self.desired.slots {
+            Slots::Any => true,
+            Slots::Fixed => slot.0 < self.desired.replicas,
+        }
+    }
+
+    /// How many machines are missing, whether or not they can be made now.
+    pub(super) fn missing(&self) -> usize {
+        match self.desired.slots {
+            Slots::Any => self.ceiling().saturating_sub(self.taken().len()),
+            Slots::Fixed => self.free_slots().count(),
+        }
+    }
+
     /// How many of the machines that stand may be taken down now.
     pub(super) fn availability_budget(&self) -> usize {
         let standing = self.observed.members.iter().filter(|member| self.is_standing(member)).count();
@@ -156,25 +186,30 @@ impl<'a> Census<'a> {
 
     /// The machines in the order in which they go: those the user marked, those to be replaced, those that don't stand, those
     /// that were asked to go down before, then by age. A machine on its way out comes early, so that the next plan chooses it
-    /// again.
+    /// again. Where each slot has something of its own, those of the highest go first, whoever is marked or how old.
     pub(super) fn in_leaving_order(&self) -> Vec<&'a Member> {
         let mut members: Vec<_> = self.observed.members.iter().collect();
-        members.sort_by_key(|member| (member.created, member.slot));
-        if self.desired.scale_in == ScaleIn::Newest {
-            members.reverse();
+        match (self.desired.slots, self.desired.scale_in) {
+            (Slots::Fixed, _) => members.sort_by_key(|member| Reverse(member.slot)),
+            (Slots::Any, ScaleIn::Oldest) => members.sort_by_key(|member| (member.created, member.slot)),
+            (Slots::Any, ScaleIn::Newest) => members.sort_by_key(|member| Reverse((member.created, member.slot))),
         }
+        let goes_first = |member: &Member| match self.desired.slots {
+            Slots::Any => member.marked,
+            Slots::Fixed => self.is_beyond(member),
+        };
         let asked = |member: &Member| member.shutdown_since.is_some();
         // Each is asked for once: to find out whether a machine stands takes longer than to move it.
         members.sort_by_cached_key(|member| {
-            Reverse((member.marked, self.is_to_be_replaced(member), !self.is_standing(member), asked(member)))
+            Reverse((goes_first(member), self.is_to_be_replaced(member), !self.is_standing(member), asked(member)))
         });
         members
     }
 
-    /// The lowest slots that no machine has, may have or is about to have.
+    /// The lowest slots of the group that no machine has, may have or is about to have.
     pub(super) fn free_slots(&self) -> impl Iterator<Item = Slot> {
         let taken = self.taken();
-        (0..).map(Slot).filter(move |slot| !taken.contains(slot))
+        (0..).map(Slot).take_while(|slot| self.has_slot(*slot)).filter(move |slot| !taken.contains(slot))
     }
 
     pub(super) fn name_of(&self, slot: Slot) -> String {
@@ -196,7 +231,7 @@ impl<'a> Census<'a> {
     /// All declared machines are there, available and up to date, and no other.
     pub(super) fn is_as_declared(&self) -> bool {
         let is_right = |member: &Member| {
-            let is_in_place = member.in_folder && member.name == self.name_of(member.slot);
+            let is_in_place = member.in_folder && member.name == self.name_of(member.slot) && !self.is_beyond(member);
             !member.busy && is_in_place && self.is_available(member) && self.is_up_to_date(member)
         };
         // One on its way is not there yet, even if all that there are were right.

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{census::Census, upkeep};
 use crate::{
     Timestamp,
-    vmgroup::{DeletionPolicy, Desired, Member, Observed, Power},
+    vmgroup::{DeletionPolicy, Desired, Member, Observed, Power, Slots},
 };
 
 /// How many machines something is done to, until the group is as declared. Machines that fail or go missing on the way are not foreseen.
@@ -62,9 +62,16 @@ pub fn impact(desired: &Desired, observed: &Observed, now: Timestamp) -> Impact 
 fn of_edit(census: &Census<'_>) -> Impact {
     let (desired, observed) = (census.desired, census.observed);
     let replicas = desired.replicas as usize;
-    let destroyed = census.seen().saturating_sub(replicas).min(observed.members.len());
+    let destroyed = match desired.slots {
+        Slots::Any => census.seen().saturating_sub(replicas).min(observed.members.len()),
+        Slots::Fixed => observed.members.iter().filter(|member| census.is_beyond(member)).count(),
+    };
+    let created = match desired.slots {
+        Slots::Any => replicas.saturating_sub(census.taken().len()),
+        Slots::Fixed => census.missing(),
+    };
     let mut impact = Impact {
-        created: replicas.saturating_sub(census.taken().len()).min(census.room_for_clones()),
+        created: created.min(census.room_for_clones()),
         destroyed,
         at_a_time: (desired.update.max_unavailable + desired.update.max_surge).max(1) as usize,
         end: End::GoesOn(desired.power),

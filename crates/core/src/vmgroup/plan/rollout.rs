@@ -7,10 +7,10 @@ use crate::{names::Slot, vmgroup::Member};
 
 /// Of the machines, in the order in which they go, those that are to go now. Taking down one that stands is paid from the budget; any other costs nobody anything.
 pub(super) fn leaving<'a>(census: &Census<'_>, ordered: &[&'a Member], budget: &mut usize) -> Vec<&'a Member> {
-    let mut surplus = census.seen().saturating_sub(census.ceiling());
+    let mut surplus = census.surplus();
     let mut leaving = Vec::new();
     for member in ordered.iter().copied() {
-        if surplus == 0 && !census.may_be_replaced(member) {
+        if surplus == 0 && !census.is_beyond(member) && !census.may_be_replaced(member) {
             continue;
         }
         if census.is_standing(member) {
@@ -37,11 +37,11 @@ fn soon(missing: usize, taken: usize) -> usize {
 
 /// Clones into the lowest free slots. A slot whose clone has just failed keeps its place, and is tried when its time comes.
 pub(super) fn clone_missing(census: &Census<'_>, draft: &mut Draft) {
-    let taken = census.taken().len();
-    let missing = census.ceiling().saturating_sub(taken);
-    let soon = soon(missing, taken);
-    // A VM that was lost is replaced in its own place.
-    let lost: BTreeSet<_> = census.lost_slots().collect();
+    let missing = census.missing();
+    let soon = soon(missing, census.taken().len());
+    // A VM that was lost is replaced in its own place, if the group still has that.
+    let (lost, beyond): (BTreeSet<_>, BTreeSet<_>) = census.lost_slots().partition(|slot| census.has_slot(*slot));
+    draft.given_up.extend(beyond);
     let free: Vec<_> = census.free_slots().filter(|slot| !lost.contains(slot)).take(soon).collect();
     draft.given_up.extend(lost.iter().skip(missing));
     let is_reserved = |slot: &Slot| census.observed.reserved.contains(slot);

@@ -27,7 +27,8 @@ fn is_to_stop(census: &Census<'_>, member: &Member) -> bool {
         None if desired.paused => false,
         None => {
             // Of a surplus, those that were asked go first.
-            census.seen() > census.ceiling()
+            census.surplus() > 0
+                || census.is_beyond(member)
                 || census.may_be_replaced(member)
                 || desired.power == Power::Off
                 || needs_other_hardware(census, member) && !member.takes_running(desired.hardware)

@@ -125,6 +125,7 @@ fn status(mirror: &Mirror, reference: &ManagedObjectReference, machine: &Machine
         path: Some(mirror.machine_path(machine)),
         snapshots: Some(facts.snapshots.unwrap_or(0)),
         template: Some(machine.is_template),
+        slot: machine.slot().map(|slot| slot.0.into()),
         observed_generation: None,
         conditions: Vec::new(),
         unknown: Unknown::default(),

@@ -28,6 +28,7 @@ use super::{
     Site,
     bar::bar,
     dereference::{awaiting, trouble_of},
+    macs,
     source::{Found, Unusable, words},
     usage::Usage,
 };
@@ -99,6 +100,7 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         Err(bug) => return withdraw(&mut executor, desired, bug),
     };
     executor.narrow(&desired.uid, &plan.actions, |context| is_as_declared(context, desired, usage.as_ref()));
+    macs::choose(&mut executor, &mirror, desired, &plan);
     let in_flight = &mut executor.group(&desired.uid).in_flight;
     in_flight.note_plan(desired, &plan, has_unknown_clones || lag.is_some(), now);
     let over_quota = usage.as_ref().and_then(|usage| usage.obstacle(&plan));
@@ -143,6 +145,7 @@ pub(super) fn decide(site: &Site<'_>, group: &VmGroup, desired: &Desired, found:
         cloud_init: told(found).filter(|_| orders.iter().any(is_clone)).unwrap_or_default(),
         extra_config: group.spec.extra_config.clone(),
         incarnations: incarnations(&orders, in_flight.record.now()),
+        macs: in_flight.record.now().map(|record| record.macs().clone()).unwrap_or_default(),
         ordered_by: traces::current(),
         instances: instances(&observed, &mirror),
     };

@@ -9,6 +9,7 @@ mod foretell;
 mod keys;
 mod kind;
 mod latest;
+mod macs;
 mod networks;
 mod objection;
 mod preflight;

@@ -1,6 +1,9 @@
 //! The template's network cards, put on the networks that a group names.
 
-use drover_api::VmGroupSpec;
+use drover_api::{
+    VmGroupSpec,
+    vmgroup::{GuestNetwork, NetworkAdapter},
+};
 use vim25::{
     ManagedObject,
     enums::VirtualDeviceConfigSpecOperation,
@@ -24,7 +27,17 @@ pub(super) fn cards(
     if template.cards.len() < backings.len() {
         let has =
             format!("{} has {} network cards for {} networks", spec.template, template.cards.len(), backings.len());
-        return Err(Unusable::Field("networks", has));
+        return Err(Unusable::Field(field(spec), has));
+    }
+    let per_slot = spec.network_adapters.iter().any(NetworkAdapter::is_per_slot);
+    if per_slot && spec.guest.network == Some(GuestNetwork::Customization) && template.cards.len() > backings.len() {
+        let has = format!(
+            "{} has {} network cards for {} networkAdapters, and guest customization wants to know all: add an adapter for each",
+            spec.template,
+            template.cards.len(),
+            backings.len()
+        );
+        return Err(Unusable::Field(field(spec), has));
     }
     let change = |(mut device, backing): (AnyVirtualDevice, _)| {
         device.backing = Some(backing);
@@ -41,10 +54,15 @@ pub(super) fn backings(
     networks: &[NetworkRef],
     spec: &VmGroupSpec,
 ) -> Result<Vec<AnyVirtualDeviceBackingInfo>, Unusable> {
-    let backing = |(network, word): (&NetworkRef, &String)| {
+    let backing = |(network, word): (&NetworkRef, &str)| {
         plain(network, word).or_else(|| mirror.networks.backing(network)).ok_or_else(|| unknown(network, word))
     };
-    networks.iter().zip(&spec.networks).map(backing).collect()
+    networks.iter().zip(spec.network_names()).map(backing).collect()
+}
+
+/// The field that names the networks.
+fn field(spec: &VmGroupSpec) -> &'static str {
+    if spec.network_adapters.is_empty() { "networks" } else { "networkAdapters" }
 }
 
 fn unknown(network: &NetworkRef, word: &str) -> Unusable {

@@ -89,7 +89,7 @@ fn of_keys(bound: &BoundVCenter, group: &VmGroup, before: Option<&VmGroup>) -> (
 
 /// What a spec names in vCenter.
 fn names(spec: &VmGroupSpec) -> impl PartialEq + use<'_> {
-    (&spec.template, &spec.placement, &spec.networks, &spec.vcenter)
+    (&spec.template, &spec.placement, spec.network_names().collect::<Vec<_>>(), &spec.vcenter)
 }
 
 /// Where it is, or would be.

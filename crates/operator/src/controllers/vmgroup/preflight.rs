@@ -108,8 +108,8 @@ pub(crate) async fn preflight(
             let networks = source::named_networks(&live.mirror(), &base, choice, &spec);
             let backings = networks.and_then(|networks| networks::backings(&live.mirror(), &networks, &spec));
             let networks = backings.and_then(|backings| networks::cards(backings, &details, &spec));
-            let are =
-                if spec.networks.is_empty() { "those of the template".to_owned() } else { spec.networks.join(", ") };
+            let names: Vec<_> = spec.network_names().collect();
+            let are = if names.is_empty() { "those of the template".to_owned() } else { names.join(", ") };
             found.push(finding("networks", networks.map(|_| are)));
         }
     }

@@ -76,7 +76,7 @@ pub(super) fn choose(
     let datastore = placement.datastore.as_deref();
     let datastore =
         datastore.map(|word| look.up(Kind::Datastore, word, is_default(word, defaults.datastore.as_deref())));
-    let networks = spec.networks.iter().map(|word| look.up(Kind::Network, word, false)).collect::<Vec<_>>();
+    let networks = spec.network_names().map(|word| look.up(Kind::Network, word, false)).collect::<Vec<_>>();
     let networks: Option<Vec<NetworkRef>> = networks.into_iter().collect();
     let chosen = (base.clone(), template, pool, datastore.map_or(Some(None), |found| found.map(Some)));
     match (chosen, networks) {

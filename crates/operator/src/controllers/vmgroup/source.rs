@@ -5,9 +5,12 @@ use std::{collections::BTreeSet, sync::Arc};
 use drover_api::{
     VmGroupSpec,
     vcenter::Reach,
-    vmgroup::{CloneMode, Placement, Text},
+    vmgroup::{CloneMode, GuestNetwork, Placement, Text},
 };
-use drover_core::{tenancy::cloud_init::secret_obstacle, vmgroup::placement::NoHost};
+use drover_core::{
+    tenancy::cloud_init::secret_obstacle,
+    vmgroup::{guest, placement::NoHost},
+};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use vim25::{
@@ -54,7 +57,7 @@ impl Found {
     /// What is known of a group whose folder is here, and of which nothing else was looked for.
     pub(super) fn at(base: Base, spec: &VmGroupSpec) -> Self {
         let source = Err(Unusable::Field("template", "it was not looked for".to_owned()));
-        let cloud_init = inline_cloud_init(spec).map(Ok);
+        let cloud_init = inline_cloud_init(spec).map(|told| can_be_told(told, spec));
         Self { base, template: None, source, cloud_init, reach: None }
     }
 
@@ -90,8 +93,10 @@ pub(super) fn require_source(source: &Source, base: &Base, live: &VCenterHandle,
     ]);
     let datastores = source.datastore.iter().zip(&spec.placement.datastore);
     all.extend(datastores.map(|(datastore, name)| required(datastore.reference(), Part::Datastore, name)));
-    let networks = source.networks.iter().zip(&spec.networks);
+    let networks = source.networks.iter().zip(spec.network_names());
     all.extend(networks.map(|(network, name)| required(network.reference(), Part::Network, name)));
+    let customized = spec.guest.network.filter(|way| *way == GuestNetwork::Customization);
+    all.extend(customized.map(|_| required(source.template.reference(), Part::Customized, &spec.template)));
     let grown = source.root_disk.growth.iter();
     all.extend(grown.map(|_| required(base.folder.reference(), Part::GrownDisks, folder_name(&spec.placement))));
     live.privileges().require(whose, |concern| concern.part != Part::Folder, all);
@@ -107,11 +112,8 @@ fn pool_name(spec: &VmGroupSpec) -> &str {
 pub(super) fn forget_unnamed(live: &VCenterHandle, whose: &Whose, spec: &VmGroupSpec) {
     let placement = &spec.placement;
     let named = [folder_name(placement), pool_name(spec), &spec.template];
-    let named: BTreeSet<_> = named
-        .into_iter()
-        .chain(placement.datastore.as_deref())
-        .chain(spec.networks.iter().map(String::as_str))
-        .collect();
+    let named: BTreeSet<_> =
+        named.into_iter().chain(placement.datastore.as_deref()).chain(spec.network_names()).collect();
     live.privileges().require(whose, |concern| !named.contains(concern.name.as_str()), RequiredObjects::new());
 }
 
@@ -169,9 +171,12 @@ pub(super) fn folder_name(placement: &Placement) -> &str {
 /// All that a spec names, or leaves to be found, as it names it.
 pub(super) fn words(spec: &VmGroupSpec) -> impl Iterator<Item = &str> {
     let Placement { datacenter, resource_pool, cluster, datastore, hosts, .. } = &spec.placement;
-    let places =
-        [datacenter, resource_pool, cluster, datastore].into_iter().flatten().chain(hosts).chain(&spec.networks);
-    places.map(String::as_str).chain([folder_name(&spec.placement), &spec.template, DEFAULT_POOL])
+    let places = [datacenter, resource_pool, cluster, datastore].into_iter().flatten().chain(hosts);
+    places.map(String::as_str).chain(spec.network_names()).chain([
+        folder_name(&spec.placement),
+        &spec.template,
+        DEFAULT_POOL,
+    ])
 }
 
 /// All that clones need of vCenter, by what it has told.
@@ -196,6 +201,7 @@ pub(super) fn source(
         is_template: mirror.machines.get(template.reference()).is_some_and(|machine| machine.is_template),
         cores_per_socket: details.cores_per_socket,
         storage_mib: details.storage_mib + root_disk.growth_mib(&details),
+        cards: details.cards.len(),
     };
     let snapshot = snapshot(&details, spec)?;
     let cards = networks::cards(networks::backings(mirror, &networks, spec)?, &details, spec)?;
@@ -267,7 +273,7 @@ pub(super) fn named_networks(
     if let Some(choice) = choice {
         return Ok(choice.networks.clone());
     }
-    let found = spec.networks.iter().map(|name| mirror.find(Some(&base.datacenter), name));
+    let found = spec.network_names().map(|name| mirror.find(Some(&base.datacenter), name));
     found.collect::<Result<_, _>>().map_err(|error| Unusable::Lookup("networks", error))
 }
 
@@ -330,6 +336,18 @@ pub(super) fn inline_cloud_init(spec: &VmGroupSpec) -> Option<CloudInit> {
     })
 }
 
+/// What guests are told, if the hostname and network of each can be told with it.
+fn can_be_told(told: CloudInit, spec: &VmGroupSpec) -> Result<CloudInit, Unusable> {
+    let is_told = spec.guest.network.unwrap_or_default() == GuestNetwork::CloudInit;
+    let hostname = spec.guest.hostname.as_deref().filter(|_| is_told);
+    let has_addresses = spec.network_adapters.iter().any(|adapter| !adapter.addresses.is_empty());
+    let network = (has_addresses && is_told).then_some(serde_json::Value::Null);
+    let own = told.metadata.as_ref().map(Hidden::expose);
+    let whole = guest::metadata(own, hostname, network);
+    whole.map_err(|bad| Unusable::Field("guest.cloudInit", bad.to_string()))?;
+    Ok(told)
+}
+
 /// What a group's guests are told now.
 pub(super) async fn cloud_init(
     secrets: Option<&Api<Secret>>,
@@ -338,7 +356,8 @@ pub(super) async fn cloud_init(
 ) -> Result<CloudInit, Unusable> {
     let Some(cloud_init) = &spec.guest.cloud_init else { return Ok(CloudInit::default()) };
     let user_data = text(secrets, cloud_init.user_data.as_ref(), reach).await?;
-    Ok(CloudInit { user_data, metadata: text(secrets, cloud_init.metadata.as_ref(), reach).await? })
+    let metadata = text(secrets, cloud_init.metadata.as_ref(), reach).await?;
+    can_be_told(CloudInit { user_data, metadata }, spec)
 }
 
 async fn text(secrets: Option<&Api<Secret>>, text: Option<&Text>, reach: Reach) -> Result<Option<Hidden>, Unusable> {

@@ -7,7 +7,7 @@ mod operations;
 mod submit;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     hash::RandomState,
     sync::Arc,
     time::{Duration, Instant},
@@ -23,6 +23,7 @@ use drover_core::{
         budget::Limits,
     },
     vmgroup::{
+        adapters::Mac,
         in_flight::InFlight,
         placement,
         queue::{self, Queue},
@@ -90,6 +91,8 @@ pub(crate) struct Group {
     pub misses: (i64, u32),
     /// Whether it waits for others of its namespace to leave it room.
     pub waits_for_room: bool,
+    /// The MAC addresses of its slots, as of when it last cloned.
+    pub macs: HashSet<Mac>,
     /// What its actions need to know, as of the last plan.
     context: Option<Arc<OperationContext>>,
 }
@@ -187,6 +190,12 @@ impl Executor {
     /// What is known of a group, if anything is.
     pub(crate) fn in_flight(&mut self, uid: &str) -> Option<&mut InFlight> {
         self.groups.get_mut(uid).map(|group| &mut group.in_flight)
+    }
+
+    /// The MAC addresses that belong to slots of other groups than this.
+    pub(crate) fn macs_of_others(&self, uid: &str) -> impl Iterator<Item = Mac> {
+        let others = self.groups.iter().filter(move |(other, _)| *other != uid);
+        others.flat_map(|(_, group)| group.macs.iter().copied())
     }
 
     pub(crate) fn group(&mut self, uid: &str) -> &mut Group {

@@ -3,28 +3,41 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
+use drover_api::vmgroup::GuestNetwork;
 use drover_core::{
     Action, Subject,
     names::{self, Slot},
     tenancy::rules::Rules,
-    vmgroup::{Desired, Hardware, MachineId, Power, guest, identity::Made, inventory::Marker, record::Incarnation},
+    vmgroup::{
+        Desired, Hardware, MachineId, Power,
+        adapters::{MacShifts, SlotAdapter},
+        guest,
+        identity::Made,
+        inventory::Marker,
+        record::Incarnation,
+    },
 };
 use vim25::{
-    Any, Error, ManagedObject, Method, Result,
+    Any, Error, ManagedObject, Method, Result, Secret,
     methods::{
         CloneVMTask, CreateFolder, DestroyTask, MoveIntoFolderTask, PowerOffVMTask, PowerOnVMTask, ReconfigVMTask,
         RenameTask, ShutdownGuest, SuspendVMTask,
     },
     props,
     refs::{FolderRef, HostSystemRef, TaskRef, VirtualMachineRef},
-    types::{OptionValue, VirtualMachineCloneSpec, VirtualMachineConfigSpec, VirtualMachineRelocateSpec},
+    types::{
+        OptionValue, VirtualDeviceConfigSpec, VirtualEthernetCard, VirtualMachineCloneSpec, VirtualMachineConfigSpec,
+        VirtualMachineRelocateSpec,
+    },
 };
 
 use crate::{
     kube::leadership::Mandate,
     telemetry::traces,
     vcenter::{
-        Token, VCenterHandle, marker,
+        Token, VCenterHandle,
+        customization::customization,
+        marker,
         mirror::{GroupKey, Mirror},
         source::{Base, CloudInit, HostsNow, Source, is_barred},
     },
@@ -51,6 +64,8 @@ pub(crate) struct OperationContext {
     pub extra_config: BTreeMap<String, String>,
     /// Which machine each slot is to have that is cloned into.
     pub incarnations: BTreeMap<Slot, Incarnation>,
+    /// The MAC addresses of slots that are not as they are computed.
+    pub macs: MacShifts,
     /// The reconcile that has planned all this, where somebody wants traces.
     pub ordered_by: Option<traces::Context>,
     /// The instance UUIDs of the machines whose markers are to be brought up to date.
@@ -221,10 +236,23 @@ impl OperationContext {
         let instance = names::instance(&self.desired.marker_uid, slot, incarnation);
         let mut config = config(self.desired.hardware, source.make.cores_per_socket);
         config.instance_uuid = Some(instance.clone());
-        config.extra_config = self.keys(slot, &name, Made { instance, incarnation }, source.make.storage_mib);
+        let adapters = self.desired.adapters_of(slot, &self.macs);
+        let hostname = self.desired.hostname_of(&name, slot);
+        let is_customized = self.desired.guest_network == GuestNetwork::Customization;
+        let told = if is_customized {
+            self.cloud_init.clone()
+        } else {
+            self.told(slot, &name, &adapters, hostname.as_deref())
+        };
+        let marker = self.marker(slot, Made { instance, incarnation }, source.make.storage_mib);
+        config.extra_config = self.keys(&told, &marker);
         config.device_change = source.root_disk.growth.iter().cloned().collect();
         // Where there are vApp properties, cloud-init takes those for its data and never looks at the keys.
-        config.v_app_config_removed = self.cloud_init.is_there().then_some(true);
+        config.v_app_config_removed = told.is_there().then_some(true);
+        let customization = is_customized.then(|| {
+            let hostname = hostname.unwrap_or_else(|| guest::hostname_of(&name));
+            customization(&hostname, &adapters, source.make.cards)
+        });
         let location = VirtualMachineRelocateSpec {
             pool: Some(source.pool.clone()),
             datastore: source.datastore.clone(),
@@ -232,7 +260,7 @@ impl OperationContext {
             disk: source.root_disk.locator.iter().cloned().collect(),
             disk_move_type: source.snapshot.as_ref().map(|_| "createNewChildDiskBacking".to_owned()),
             // Here, and not in the configuration: cards are made anew with the clone, and not edited after it.
-            device_change: source.cards.clone(),
+            device_change: with_macs(&source.cards, &adapters),
             ..Default::default()
         };
         let spec = VirtualMachineCloneSpec {
@@ -240,27 +268,43 @@ impl OperationContext {
             power_on: self.desired.power == Power::On,
             config: Some(config),
             snapshot: source.snapshot.clone(),
+            customization,
             ..Default::default()
         };
         self.change(&CloneVMTask { this: source.template.clone(), folder: folder.clone(), name, spec }).await
     }
 
-    /// The further configuration of the machine in a slot. The marker comes last, and nothing stands beside it.
-    fn keys(&self, slot: Slot, name: &str, made: Made, storage_mib: u64) -> Vec<OptionValue> {
+    fn marker(&self, slot: Slot, made: Made, storage_mib: u64) -> Marker {
         let desired = &self.desired;
-        let marker = Marker {
+        Marker {
             group: desired.marker_uid.clone(),
             owner: (desired.namespace.clone(), desired.name.clone()),
             slot,
-            revision: desired.revision,
+            revision: desired.revision_of(slot),
             cluster: self.cluster.clone(),
             made: Some(made),
             storage_mib: Some(storage_mib),
-        };
-        let fill = |text: &str| guest::fill(text, name, slot, desired);
+        }
+    }
+
+    /// What the guest of the machine in a slot is told by cloud-init: what the user says, with the machine's own values, hostname and
+    /// network.
+    fn told(&self, slot: Slot, name: &str, adapters: &[SlotAdapter<'_>], hostname: Option<&str>) -> CloudInit {
+        let fill = |text: &Secret| guest::fill(text.expose(), name, slot, &self.desired);
+        let own = self.cloud_init.metadata.as_ref().map(fill);
+        // What can't be put together was found before anything was ordered.
+        let metadata = guest::metadata(own.as_deref(), hostname, guest::network(adapters)).unwrap_or(own);
+        CloudInit {
+            user_data: self.cloud_init.user_data.as_ref().map(fill).map(Secret::new),
+            metadata: metadata.map(Secret::new),
+        }
+    }
+
+    /// The further configuration of a machine. The marker comes last, and nothing stands beside it.
+    fn keys(&self, told: &CloudInit, marker: &Marker) -> Vec<OptionValue> {
         let mut keys = keys_of_user(&self.extra_config);
-        keys.extend(keys_of_guest(&self.cloud_init, fill));
-        keys.extend(marker::write(&marker));
+        keys.extend(keys_of_guest(told));
+        keys.extend(marker::write(marker));
         keys
     }
 }
@@ -277,14 +321,26 @@ fn keys_of_user(extra_config: &BTreeMap<String, String>) -> Vec<OptionValue> {
 }
 
 /// The keys that cloud-init reads.
-fn keys_of_guest(cloud_init: &CloudInit, fill: impl Fn(&str) -> String) -> Vec<OptionValue> {
+fn keys_of_guest(cloud_init: &CloudInit) -> Vec<OptionValue> {
     let mut keys = Vec::new();
     for (part, text) in [("userdata", &cloud_init.user_data), ("metadata", &cloud_init.metadata)] {
         let Some(text) = text else { continue };
-        keys.push(key(&format!("guestinfo.{part}"), &BASE64_STANDARD.encode(fill(text.expose()))));
+        keys.push(key(&format!("guestinfo.{part}"), &BASE64_STANDARD.encode(text.expose())));
         keys.push(key(&format!("guestinfo.{part}.encoding"), "base64"));
     }
     keys
+}
+
+/// The changes to a clone's cards, with the MAC addresses that belong to its slot.
+fn with_macs(cards: &[VirtualDeviceConfigSpec], adapters: &[SlotAdapter<'_>]) -> Vec<VirtualDeviceConfigSpec> {
+    let mut cards = cards.to_vec();
+    for (change, adapter) in cards.iter_mut().zip(adapters) {
+        if let (Some(mac), Some(card)) = (adapter.mac, change.device.downcast_mut::<VirtualEthernetCard>()) {
+            card.mac_address = Some(mac.to_string());
+            card.address_type = Some("manual".to_owned());
+        }
+    }
+    cards
 }
 
 /// What gives a machine other hardware, or a clone other than its template has. `cores` is how many each socket has.
@@ -309,8 +365,6 @@ fn machine(id: &MachineId) -> VirtualMachineRef {
 
 #[cfg(test)]
 mod tests {
-    use vim25::Secret;
-
     use super::*;
 
     #[test]
@@ -323,10 +377,10 @@ mod tests {
 
     #[test]
     fn cloud_inits_keys_are_there_for_what_guests_are_told() {
-        let told = CloudInit { user_data: Some(Secret::new("{{name}}")), metadata: None };
-        let keys = keys_of_guest(&told, |text| text.replace("{{name}}", "vm"));
+        let told = CloudInit { user_data: Some(Secret::new("vm")), metadata: None };
+        let keys = keys_of_guest(&told);
         assert_eq!(keys, [key("guestinfo.userdata", "dm0="), key("guestinfo.userdata.encoding", "base64")]);
-        assert!(keys_of_guest(&CloudInit::default(), str::to_owned).is_empty());
+        assert!(keys_of_guest(&CloudInit::default()).is_empty());
     }
 
     #[test]

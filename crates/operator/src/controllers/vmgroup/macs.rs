@@ -1,0 +1,43 @@
+//! MAC addresses that belong to slots: which are taken by others.
+
+use std::collections::HashSet;
+
+use drover_api::vmgroup::MacAddresses;
+use drover_core::{
+    Action, Plan,
+    names::Slot,
+    vmgroup::{Desired, adapters::Mac, record::Record},
+};
+
+use crate::vcenter::{executor::Executor, mirror::Mirror};
+
+/// Says which MAC addresses the VMs get that a plan clones. It is written down with what else is before they are cloned.
+///
+/// Others are the VMs that VMware Tools report such an address of, and the slots of other groups.
+pub(super) fn choose(executor: &mut Executor, mirror: &Mirror, desired: &Desired, plan: &Plan) {
+    let is_per_slot = desired.adapters.iter().any(|adapter| adapter.mac == MacAddresses::PerSlot);
+    let cloned: Vec<Slot> = plan.actions.iter().filter_map(Action::cloned_slot).collect();
+    if !is_per_slot || cloned.is_empty() {
+        return;
+    }
+    let taken = taken(executor, mirror, desired);
+    let group = executor.group(&desired.uid);
+    let Some(record) = group.in_flight.record.membership.record_mut() else { return };
+    record.shift_macs(desired, cloned.iter().copied(), |mac| taken.contains(&mac));
+    group.macs = own(desired, record, &cloned);
+}
+
+/// The addresses that others have. A copy of a member has the member's: it is the person's who made it to give it another.
+fn taken(executor: &Executor, mirror: &Mirror, desired: &Desired) -> HashSet<Mac> {
+    let is_own = |marked: Option<&str>| marked == Some(&desired.marker_uid);
+    let seen = mirror.machines.values().filter(|machine| !machine.facts.macs.is_empty());
+    let seen = seen.filter(|machine| !is_own(machine.marker.as_ref().map(|marker| marker.group.as_str())));
+    seen.flat_map(|machine| machine.facts.macs.iter().copied()).chain(executor.macs_of_others(&desired.uid)).collect()
+}
+
+/// The addresses of all slots that have a VM or are about to.
+fn own(desired: &Desired, record: &Record, cloned: &[Slot]) -> HashSet<Mac> {
+    let slots = record.entries().map(|(slot, _)| slot).chain(cloned.iter().copied());
+    let macs = |slot| desired.adapters_of(slot, record.macs()).into_iter().filter_map(|adapter| adapter.mac);
+    slots.flat_map(macs).collect()
+}
