@@ -51,13 +51,14 @@ impl Measurement {
     }
 
     /// Whether it is as good as its limit asks for: `ok` or `over`; `-` where there is no limit, and `never` where somebody has
-    /// waited in vain.
+    /// waited in vain, be it once. Of what may not happen at all, each time counts.
     #[must_use]
     pub fn word(&self) -> &'static str {
-        let median = median(&self.samples);
+        let (median, most) = (median(&self.samples), quantile(&self.samples, 1.0));
         match &self.limit {
-            _ if !median.is_finite() => "never",
+            _ if !most.is_finite() => "never",
             None => "-",
+            Some(limit) if limit.value == 0.0 && most > 0.0 => "over",
             Some(limit) if median <= limit.value * limit.allowed => "ok",
             Some(_) => "over",
         }
@@ -212,7 +213,9 @@ mod tests {
     fn a_limit_is_a_limit() {
         let took = |seconds| Measurement::new("it", "s", [seconds]).limit(3.0, "vCenter", 1.1);
         assert_eq!([3.2, 3.4, f64::INFINITY].map(|seconds| took(seconds).word()), ["ok", "over", "never"]);
-        assert_eq!(Measurement::new("it", "", [1.0]).promise(0.0).word(), "over");
+        assert_eq!(Measurement::new("it", "", [0.0, 0.0, 1.0]).promise(0.0).word(), "over");
+        let once = Measurement::new("it", "s", [3.0, 3.0, f64::INFINITY]).limit(3.0, "vCenter", 1.1);
+        assert_eq!(once.word(), "never", "once is enough");
         assert_eq!(Measurement::new("it", "", [1.0]).word(), "-");
         assert_eq!(took(f64::INFINITY).to_json("case")["median"], Value::Null);
         assert_eq!(took(6.0).to_json("case")["limit"]["ratio"], 2.0);

@@ -2,12 +2,15 @@
 
 use std::{thread, time::Duration};
 
-use drover_e2e::measurement::{Measurement, to_f64};
+use drover_e2e::{
+    Vm, World,
+    measurement::{Measurement, to_f64},
+};
 use serde_json::{Value, json};
 
 use crate::{
     results::Run,
-    site::{CLONE, CONTENDED, GLANCE, OPERATOR, Site, count, now, powered_on, until},
+    site::{CLONE, CONTENDED, GLANCE, OPERATOR, Site, count, last_power_on, now, powered_on, until},
 };
 
 const VMS: usize = 100;
@@ -75,8 +78,9 @@ fn scale_in(run: &mut Run, site: &Site, cpu: usize, template: &str) {
     run.add(took.limit(POWER, "vCenter: one power-off", 4.0).peer("govc", &govc));
 }
 
-/// From before `kubectl apply` is started until the group says that all is as declared.
+/// From before `kubectl apply` is started until vCenter powers on the last VM, where the group says that all is as declared and so it is.
 fn roll(site: &Site, group: &(String, Value)) -> f64 {
+    site.vcenter().forget_power_changes();
     let began = now();
     site.apply(std::slice::from_ref(group));
     let generation = site.namespace.get("vg", "web").map(|group| group["metadata"]["generation"].clone());
@@ -89,7 +93,22 @@ fn roll(site: &Site, group: &(String, Value)) -> f64 {
             status["observedGeneration"] == generation && updated
         })
     });
-    if is_done && powered_on(site.vcenter()) == VMS { now() - began } else { f64::INFINITY }
+    if !is_done || powered_on(site.vcenter()) != VMS {
+        return f64::INFINITY;
+    }
+    let took = last_power_on(site.vcenter()) - began;
+    assert_as_declared(site, &group.1);
+    took
+}
+
+/// vCenter has what the status says: VMs of the last revision, with the CPUs that are declared.
+fn assert_as_declared(site: &Site, spec: &Value) {
+    let group = site.namespace.get("vg", "web").unwrap_or_else(|failure| panic!("{failure}"));
+    let world = World::look(site.vcenter()).unwrap_or_else(|error| panic!("{error}"));
+    let members: Vec<_> = world.vms.iter().filter(|vm| vm.marker().is_some()).collect();
+    let is_other = |vm: &&&Vm| spec["cpu"] != vm.cpus || group["status"]["revision"] != vm.revision();
+    let differs = members.iter().find(is_other);
+    assert!(members.len() == VMS && differs.is_none(), "{} VMs, of which one is {differs:?}", members.len());
 }
 
 /// How many VMs there are, powered on or not.
@@ -101,13 +120,16 @@ fn machines(site: &Site) -> usize {
 /// What a govc for each takes to destroy so many VMs, all at once.
 fn destroy(site: &Site, vms: usize) -> f64 {
     let members: Vec<_> = site.members().into_iter().take(vms).collect();
-    let began = now();
+    let (began, before) = (now(), machines(site));
     let scripts = members.into_iter().map(|machine| {
         let vcenter = site.vcenter().clone();
         thread::spawn(move || vcenter.govc(&["vm.destroy", &machine]))
     });
-    for script in scripts.collect::<Vec<_>>() {
+    let scripts = scripts.collect::<Vec<_>>();
+    let is_done = until(PATIENCE, || machines(site) == before - vms);
+    let took = if is_done { now() - began } else { f64::INFINITY };
+    for script in scripts {
         script.join().expect("it does not panic").unwrap_or_else(|failure| panic!("{failure}"));
     }
-    now() - began
+    took
 }

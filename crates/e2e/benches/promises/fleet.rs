@@ -32,7 +32,10 @@ pub(crate) fn one_slow_vcenter_of_five(run: &mut Run) {
         }
     }
     let [alone, one_slow] = times;
-    let measured = Measurement::new("4 vCenters beside a slow fifth", "s", one_slow);
+    // All clones of a vCenter can run at once. Requests of 40 VmGroups come first.
+    let name = "4 vCenters with 10 VmGroups of 3 VMs each";
+    run.add(Measurement::new(name, "s", alone.clone()).limit(3.0, "vCenter: 1 × 3 s", 2.0));
+    let measured = Measurement::new("the same beside a slow fifth", "s", one_slow);
     run.add(measured.limit(median(&alone), "the four alone", 1.1));
 }
 
@@ -89,6 +92,7 @@ impl Fleet {
         self.until("the others have their machines", || others.iter().all(|vcenter| powered_on(vcenter) == all));
         let took = others.iter().map(last_power_on).fold(0.0, f64::max) - began;
         if beside == Beside::SlowFifth {
+            assert!(powered_on(slow) < all, "the last was busy all the time");
             self.until("so has the last", || powered_on(slow) == all);
             slow.control("DELETE", "/rules", &Value::Null).expect("rules can always be removed");
         }

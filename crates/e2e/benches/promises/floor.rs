@@ -14,7 +14,7 @@ use vim25::{
 
 use crate::{
     peers::client,
-    site::{last_power_on, now, off_times},
+    site::{now, off_times},
 };
 
 /// The longest that a client waits to be told.
@@ -32,7 +32,10 @@ pub(crate) async fn read_all_and_power_on(vcenter: &VCenter, machine: &str) -> f
     let all = Inventory::new(client.clone()).retrieve(None, properties()).await.expect("all can be read");
     assert!(all.iter().any(|vm| vm.obj.value() == machine), "the VM is one of them");
     power_on(&client, machine).await;
-    last_power_on(vcenter) - began
+    // Others may power on theirs meanwhile.
+    let changes = vcenter.power_changes();
+    let on = changes.iter().find(|change| change.on && change.machine == machine);
+    on.map_or(f64::INFINITY, |on| on.at - began)
 }
 
 /// What Drover keeps of a VM.

@@ -45,13 +45,15 @@ pub(crate) fn of_strangers(run: &mut Run) {
     let growth = |name, unit| Growth { name, unit, of: "VMs of others", each: "VM", points: Vec::new() };
     let mut repair = growth("CPU of a repair", "ms");
     let mut memory = growth("memory", "KB");
+    let mut start = growth("time to start", "ms");
     let mut site = Site::new("growth-strangers", &[AT_ONCE]);
     site.fill(5);
     let mut there = 0;
     for strangers in sizes {
         site.add_strangers(strangers - there, 1024);
         there = strangers;
-        let held = (0..run.times()).map(|_| start_again(&mut site).1).collect();
+        let (times, held) = (0..run.times()).map(|_| start_again(&mut site)).unzip();
+        start.points.push((to_f64(strangers), times));
         memory.points.push((to_f64(strangers), held));
         let machine = site.members().remove(0);
         let times = (0..REPAIRS).map(|_| 1000.0 * site.cpu_of_a_repair(&machine)).collect();
@@ -61,4 +63,5 @@ pub(crate) fn of_strangers(run: &mut Run) {
     run.add(Measurement::new(format!("CPU of a repair among {there} VMs of others"), "ms", largest).promise(100.0));
     run.grows(&repair, 0.25);
     run.grows_by(&memory, Some(2.0));
+    run.grows_by(&start, None);
 }

@@ -45,7 +45,7 @@ const CASES: &[Case] = &[
                the VmGroup is deleted. Beside it, in turns and on a vCenter of their own that is emptied each time: one bare call to clone \
                for each VM, on one connection, which no client can beat; a `govc vm.clone` for each, all at once; and `terraform apply` of one \
                resource with `count`, with a `-parallelism` of as many as there are VMs, which is best for it, and with that of 10, which it \
-               has by itself. Terraform's provider clones a VM, reconfigures it, and then powers it on. Calls are counted until \
+               has by itself. govc clones a VM and then powers it on; Terraform's provider clones it, reconfigures it, and then powers it on. Calls are counted until \
                vCenter is asked nothing more, writes and CPU until nothing more is written. The last row says what Drover's own limit of 8 \
                clones on a host costs where a host would work on 16 at a time.",
         run: make::one_group,
@@ -82,7 +82,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "rest",
-        what: "What the operator takes while nothing happens to its VMs: calls, bytes, writes to the API server, and CPU. Then the same \
+        what: "What the operator takes while nothing happens to its VMs, with an election as it is deployed: calls, bytes, writes to the API server, and CPU. Then the same \
                while others make 20 changes a second in vCenter.",
         run: keep::rest,
         from: Scope::Bench,
@@ -97,7 +97,7 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "infos",
-        what: "100 hosts and 1000 VMs shown as HostInfos and VMInfos: calls while nothing happens to them. Any write fails the run.",
+        what: "100 hosts and 1000 VMs shown as HostInfos and VMInfos: calls while nothing happens to them for three minutes, in which figures are read. Any write fails the run.",
         run: keep::infos,
         from: Scope::Full,
     },
@@ -120,7 +120,7 @@ const CASES: &[Case] = &[
     Case {
         name: "growth-strangers",
         what: "One VmGroup of 5 VMs among four numbers of VMs of others with 1 KB of extraConfig each: CPU of a repair, beyond what the \
-               operator takes at rest, and memory. An exponent of 0 means that the inventory doesn't matter.",
+               operator takes at rest, memory, and time from the operator's start to a repair. An exponent of 0 means that the inventory doesn't matter.",
         run: growth::of_strangers,
         from: Scope::Bench,
     },
@@ -146,7 +146,8 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "replicas",
-        what: "One of two replicas is told to stop, until the other holds all Leases.",
+        what: "One of two replicas is told to stop, until the other holds all Leases. Then one is killed: until the other has powered on a VM that was powered off \
+               at that moment. It has to wait until the Leases run out, which are for 15 s.",
         run: replicas::hand_over,
         from: Scope::Bench,
     },

@@ -21,8 +21,6 @@ const TEMPLATE: &str = "/DC0/vm/vm-operator/vm-operator-template";
 /// Clones VMs as a script would, with a govc for each.
 pub(crate) fn govc(vcenter: &VCenter, vms: usize, patience: Duration) -> f64 {
     measured(vcenter, vms, patience, || {
-        // Leaves a session for all of them: they would trip over each other's files.
-        vcenter.govc(&["about"]).unwrap_or_else(|failure| panic!("{failure}"));
         let scripts = (0..vms).map(|n| {
             let (vcenter, name) = (vcenter.clone(), format!("{PEER}-{n}"));
             thread::spawn(move || vcenter.govc(&["vm.clone", "-vm", TEMPLATE, "-folder", FOLDER, "-on=true", &name]))

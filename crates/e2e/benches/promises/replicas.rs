@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use drover_e2e::{Operator, Sandbox, measurement::Measurement};
-use serde_json::Value;
+use drover_e2e::{Operator, Sandbox, measurement::Measurement, vm_group};
+use serde_json::{Value, json};
 
 use crate::{
     results::Run,
-    site::{self, now, until},
+    site::{self, last_power_on, now, powered_on, until},
 };
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
@@ -35,6 +35,29 @@ pub(crate) fn hand_over(run: &mut Run) {
         old = new;
     }
     run.add(Measurement::new("Leases handed to another replica", "s", times).promise(2.0));
+    let site = sandbox.namespace("bench");
+    site.declare(&vm_group("web", &json!({"replicas": 1}))).unwrap_or_else(|failure| panic!("{failure}"));
+    let vcenter = sandbox.vcenter();
+    assert!(until(PATIENCE, || powered_on(vcenter) == 1), "a VM is there");
+    let mut times = Vec::new();
+    for round in 1..=run.times() {
+        let name = format!("survivor-{round}");
+        let new = replica(&sandbox, &name);
+        await_leases(&sandbox, &name, ALL / 2);
+        let member = ["find", "/DC0/vm/vm-operator", "-type", "m", "-name", "*-replica-*"];
+        let member = vcenter.govc(&member).unwrap_or_else(|failure| panic!("{failure}"));
+        // Killed at the worst moment: with nobody to hand over to.
+        drop(old);
+        let began = now();
+        vcenter.forget_power_changes();
+        vcenter.govc(&["vm.power", "-off", "-force", member.trim()]).unwrap_or_else(|failure| panic!("{failure}"));
+        let is_on = until(PATIENCE, || powered_on(vcenter) == 1);
+        times.push(if is_on { last_power_on(vcenter) - began } else { f64::INFINITY });
+        await_leases(&sandbox, &name, ALL);
+        old = new;
+    }
+    let took = Measurement::new("a power-off put right after the replica that held the Leases was killed", "s", times);
+    run.add(took.limit(15.0, "Kubernetes: a Lease of 15 s runs out", 1.5));
 }
 
 fn replica(sandbox: &Sandbox, name: &str) -> Operator {

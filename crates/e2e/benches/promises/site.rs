@@ -53,10 +53,16 @@ pub(crate) struct Made {
 
 impl Site {
     pub(crate) fn new(name: &str, flags: &[&str]) -> Self {
+        Self::start(name, flags, &[])
+    }
+
+    /// The same with flags for the operator.
+    pub(crate) fn start(name: &str, flags: &[&str], of_operator: &[&str]) -> Self {
         let sandbox = start(name, flags);
         sandbox.install_kinds();
         let namespace = sandbox.namespace("bench");
-        let operator = Operator::start(&sandbox, sandbox.vcenter()).expect("the operator can be started");
+        let operator = Operator::start_with(&sandbox, sandbox.vcenter(), of_operator);
+        let operator = operator.expect("the operator can be started");
         let site = Self { operator, namespace, sandbox };
         site.rest();
         site
@@ -141,7 +147,9 @@ impl Site {
     /// How many seconds the operator has a processor for one power-off that is put right, beyond what it takes at rest.
     pub(crate) fn cpu_of_a_repair(&self, machine: &str) -> f64 {
         let (began, before) = (Instant::now(), self.cpu_seconds());
-        self.drift(&[machine.to_owned()]);
+        if self.drift(&[machine.to_owned()]).iter().any(|seconds| !seconds.is_finite()) {
+            return f64::INFINITY;
+        }
         // Until all that follows is said and written.
         thread::sleep(Duration::from_secs(1));
         let (took, at_rest) = (began.elapsed(), self.cpu_seconds());
@@ -275,15 +283,24 @@ impl Site {
     }
 }
 
+/// How many requests an API server has had so far that write a Lease. It has one of its own, of which it writes without asking itself.
+pub(crate) fn lease_writes(sandbox: &Sandbox) -> f64 {
+    writes_to(sandbox, &["leases"]).values().sum()
+}
+
 /// How many requests an API server has had so far that write an object of Drover's kinds or an event, by what it says of them.
 pub(crate) fn api_writes_by_labels(sandbox: &Sandbox) -> BTreeMap<String, f64> {
+    writes_to(sandbox, &KINDS)
+}
+
+fn writes_to(sandbox: &Sandbox, kinds: &[&str]) -> BTreeMap<String, f64> {
     let metrics = sandbox.kubectl().run(&["get", "--raw", "/metrics"]);
     let metrics = metrics.unwrap_or_else(|failure| panic!("{failure}"));
     let has = |line: &str, label: &str, values: &[&str]| {
         values.iter().any(|value| line.contains(&format!("{label}=\"{value}\"")))
     };
     let requests = metrics.lines().filter(|line| line.starts_with("apiserver_request_total{"));
-    let writes = requests.filter(|line| has(line, "verb", &WRITES) && has(line, "resource", &KINDS));
+    let writes = requests.filter(|line| has(line, "verb", &WRITES) && has(line, "resource", kinds));
     let count = |line: &str| line.rsplit_once(' ').and_then(|(labels, n)| Some((labels.to_owned(), n.parse().ok()?)));
     writes.filter_map(count).collect()
 }

@@ -36,6 +36,21 @@ fn of_groups() -> Vec<Contradiction> {
         (json!({"extraConfig": {"Drover.group": "u"}}), &[".extraConfig"]),
         (json!({"extraConfig": {"workingDir": "/"}}), &[".extraConfig"]),
         (json!({"extraConfig": {long: "x"}}), &[".extraConfig"]),
+        (json!({"clone": {"mode": "Linked"}, "rootDisk": {"sizeGiB": 40}}), &[".clone.mode", ".rootDisk"]),
+        (json!({"networks": ["lan"], "networkAdapters": [{"network": "lan"}]}), &[".networks", ".networkAdapters"]),
+        (
+            json!({"replicas": 2, "networkAdapters": [{"network": "lan", "addresses": ["10.0.0.1/24"]}]}),
+            &[".replicas", ".networkAdapters"],
+        ),
+        (
+            json!({"replicas": 1, "networkAdapters": [{"network": "lan", "mac": "Generated", "addresses": ["10.0.0.1/24"]}]}),
+            &[".networkAdapters"],
+        ),
+        (
+            json!({"networkAdapters": [{"network": "lan", "mac": "PerSlot"}], "update": {"maxSurge": 1}}),
+            &[".networkAdapters", ".update.maxSurge"],
+        ),
+        (json!({"guest": {"network": "Customization", "cloudInit": {"userData": {"inline": "a"}}}}), &[".guest"]),
     ]
 }
 

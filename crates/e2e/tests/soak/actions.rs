@@ -86,7 +86,7 @@ pub(crate) const ACTIONS: &[Action] = &[
     action("operator: killed, back later", 2, crashes::kill_for_a_while),
     action("operator: frozen", 5, crashes::freeze),
     action("operator: told to stop", 2, crashes::stop),
-    action("operator: one replica, or two", 1, crashes::replicas),
+    action("operator: one replica, or two", 4, crashes::replicas),
 ];
 
 /// One of them, as often as its weight says. Operators are left alone where their memory is watched.

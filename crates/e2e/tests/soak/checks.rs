@@ -94,6 +94,7 @@ pub(crate) fn calm(storm: &mut Storm, rest: Duration) {
         people::help(storm);
         edits::bury(storm);
         let found = differences(storm);
+        assert!(found.wrong.is_empty(), "what may never be:\n{}", found.wrong.join("\n"));
         if found.differences.is_empty() {
             break;
         }
@@ -137,6 +138,8 @@ struct Found {
     differences: Vec<String>,
     /// Groups whose status says that all is as declared, and isn't.
     lies: Vec<String>,
+    /// What may not be at any moment.
+    wrong: Vec<String>,
 }
 
 /// All that differs between what is declared and what is.
@@ -146,7 +149,7 @@ fn differences(storm: &Storm) -> Found {
     let before: Vec<_> = keys.iter().map(|key| status(storm, key)).collect();
     let world = match World::look(&storm.vcenter) {
         Ok(world) => world,
-        Err(error) => return Found { differences: vec![error], lies },
+        Err(error) => return Found { differences: vec![error], lies, wrong: Vec::new() },
     };
     for (key, before) in keys.iter().zip(before) {
         let group = &storm.model.groups[key];
@@ -170,11 +173,25 @@ fn differences(storm: &Storm) -> Found {
         let status = &status(storm, &going.key)["status"];
         format!("{going:?} is not gone: {}", status["lastMessage"])
     }));
-    differences.extend(always_wrong(storm, &world));
-    differences.extend(storm.model.meddled(&storm.vcenter.take_touches("drover")));
+    let mut wrong = always_wrong(storm, &world);
+    wrong.extend(storm.model.meddled(&storm.vcenter.take_touches("drover")));
     differences.extend(storm.model.orphans(&world));
     differences.extend(disks_left(storm, &world));
-    Found { differences, lies }
+    differences.extend(vcenter(storm));
+    Found { differences, lies, wrong }
+}
+
+/// What the VCenter says, where that is not that all is well.
+fn vcenter(storm: &Storm) -> Option<String> {
+    let shown = storm.sandbox.kubectl().run(&["get", "vcenter", "default", "-o", "json"]);
+    let vcenter: Value = shown.ok().and_then(|shown| serde_json::from_str(&shown).ok()).unwrap_or_default();
+    let status = &vcenter["status"];
+    let is = |name: &str| {
+        let mut all = status["conditions"].as_array().into_iter().flatten();
+        all.any(|condition| condition["type"] == name && condition["status"] == "True")
+    };
+    let is_well = is("Ready") && is("Connected") && is("Authorized") && status["incident"].is_null();
+    (!is_well).then(|| format!("the VCenter is not well: {status}"))
 }
 
 /// Folders of the datastore that are no VM's, and of no VM that somebody took out of the inventory.

@@ -70,7 +70,7 @@ pub(crate) fn stop(storm: &mut Storm) -> Option<String> {
 
 /// One operator without an election, or two of which each works on what it holds the leases of.
 pub(crate) fn replicas(storm: &mut Storm) -> Option<String> {
-    let count = *storm.chance.pick(&[1, 2])?;
+    let count = if storm.replicas.len() == 1 { 2 } else { 1 };
     storm.start_all(count);
     Some(format!("{count} from now on"))
 }

@@ -170,8 +170,14 @@ pub(crate) fn copy(storm: &mut Storm) -> Option<String> {
     let folder = if storm.chance.percent(30) { vm.folder.clone() } else { "/DC0/vm/others".to_owned() };
     let is_on = storm.chance.percent(50);
     let on = format!("-on={is_on}");
-    storm.vcenter.govc(&["vm.clone", "-vm.ipath", &vm.path(), "-folder", &folder, &on, &name]).ok()?;
+    let asked = storm.vcenter.govc(&["vm.clone", "-vm.ipath", &vm.path(), "-folder", &folder, &on, &name]);
     let world = World::look(&storm.vcenter).ok()?;
+    if asked.is_err() {
+        // govc clones first and powers on then. What it may have left is a copy too.
+        let left = world.vms.iter().find(|vm| vm.name == name)?;
+        storm.model.note(COPY, left, 0.0, None);
+        return None;
+    }
     // If it isn't there as it was asked for, somebody has touched it already.
     let power = if is_on { "poweredOn" } else { "poweredOff" };
     let is_it = |vm: &&Vm| vm.name == name && vm.folder == folder && vm.power == power;

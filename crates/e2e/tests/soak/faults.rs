@@ -183,8 +183,14 @@ fn setting(storm: &mut Storm, path: &'static str, to: &Value, back: Value) -> Op
 
 pub(crate) fn privileges(storm: &mut Storm) -> Option<String> {
     let all = [
+        "Datastore.AllocateSpace",
         "Folder.Create",
+        "VirtualMachine.Config.CPUCount",
+        "VirtualMachine.Config.Rename",
+        "VirtualMachine.Interact.PowerOff",
         "VirtualMachine.Interact.PowerOn",
+        "VirtualMachine.Interact.Suspend",
+        "VirtualMachine.Inventory.Move",
         "VirtualMachine.Inventory.Delete",
         "VirtualMachine.Provisioning.DeployTemplate",
     ];
@@ -360,11 +366,12 @@ pub(crate) fn host_unwell(storm: &mut Storm) -> Option<String> {
     let host = *storm.chance.pick(&HOSTS)?;
     let path = format!("/hosts/{host}");
     let set = |storm: &Storm, path: &str, status: &str| control(storm, "PATCH", path, &json!({"status": status}));
+    let status = *storm.chance.pick(&["red", "yellow", "gray"])?;
     // It may be lost now.
-    set(storm, &path, "red").ok()?;
+    set(storm, &path, status).ok()?;
     let seconds = storm.chance.between(2, 15);
     storm.lasts("host unwell", Kind::Free, seconds, move |storm| drop(set(storm, &path, "green")));
-    Some(format!("{host} for {seconds} s"))
+    Some(format!("{host} is {status} for {seconds} s"))
 }
 
 /// The tools of a guest come or go, and its address with them. One that runs them is asked to shut down.

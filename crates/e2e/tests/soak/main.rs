@@ -38,8 +38,9 @@ const ROUND: Duration = Duration::from_secs(100);
 const LULL: Duration = Duration::from_secs(22);
 /// In this last part of the storm no operator is ended, so that the memory of one can be watched.
 const WATCHED: f64 = 0.6;
-/// For how long nothing may be done any more in the end; and after a long storm, so long that everything is looked at again by itself.
-const REST: Duration = Duration::from_secs(8);
+/// For how long nothing may be done any more in the end: longer than a long poll lasts; and after a long storm, so long that everything is
+/// looked at again by itself.
+const REST: Duration = Duration::from_secs(50);
 const LONG_REST: Duration = Duration::from_secs(330);
 const LONG: Duration = Duration::from_mins(30);
 
