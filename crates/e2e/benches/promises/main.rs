@@ -59,6 +59,12 @@ const CASES: &[Case] = &[
         from: Scope::Bench,
     },
     Case {
+        name: "slots",
+        what: "30 VMs of one VmGroup whose IP and MAC addresses belong to their slots, in turns with 30 that have none.",
+        run: make::with_addresses,
+        from: Scope::Bench,
+    },
+    Case {
         name: "crowd",
         what: "230 VMs at once on 30 hosts, of whose tasks vCenter lists 200. None is asked for twice.",
         run: make::more_than_vcenter_lists,

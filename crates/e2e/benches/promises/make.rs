@@ -7,6 +7,8 @@ use drover_e2e::{
     measurement::{Measurement, median, to_f64},
 };
 
+use serde_json::{Value, json};
+
 use crate::{
     peers,
     results::{Run, Scope},
@@ -176,6 +178,31 @@ pub(crate) fn many_groups(run: &mut Run) {
         run.add(writes.promise(12.0));
         run.add(Measurement::new("warnings logged meanwhile", "", all(|deletion| deletion.warnings)).promise(0.0));
     }
+}
+
+/// VMs whose addresses belong to their slots, in turns with as many that have none.
+pub(crate) fn with_addresses(run: &mut Run) {
+    const VMS: usize = 30;
+    let site = Site::new("slots", &CONTENDED);
+    let addresses: Vec<_> = (1..=VMS).map(|n| format!("198.18.0.{n}/24")).collect();
+    let adapters = json!([{"network": "VM Network", "addresses": addresses}]);
+    let with = ("web".to_owned(), json!({"replicas": VMS, "networkAdapters": adapters}));
+    let make = |group: &(String, Value)| {
+        let made = site.make(std::slice::from_ref(group), VMS, PATIENCE);
+        site.clear();
+        made
+    };
+    let (without, with): (Vec<_>, Vec<_>) = (0..run.times()).map(|_| (make(&group("web", VMS)), make(&with))).unzip();
+    let (limit, by) = limit(VMS, AT_A_TIME);
+    let took = Measurement::new("30 VMs with an address each", "s", seconds(&with)).limit(limit, by, SURCHARGE);
+    run.add(took.peer("without addresses", &seconds(&without).collect::<Vec<_>>()));
+    let calls = |made: &[Made]| made.iter().map(|made| made.calls / to_f64(VMS)).collect::<Vec<_>>();
+    let most = median(&calls(&without)) + 1.0;
+    run.add(Measurement::new("calls to vCenter for each VM", "", calls(&with)).limit(
+        most,
+        "one more than without",
+        1.0,
+    ));
 }
 
 /// A vCenter lists 200 tasks. What is no longer listed runs on, and is not begun again.

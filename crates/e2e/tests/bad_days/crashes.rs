@@ -1,6 +1,7 @@
 //! An operator that is killed, wherever it is, loses nothing and doubles nothing.
 
 use std::{
+    collections::BTreeSet,
     env, thread,
     time::{Duration, Instant},
 };
@@ -129,8 +130,13 @@ fn depths() -> std::ops::Range<usize> {
     0..if env::var_os("SOAK").is_some() { usize::MAX } else { 1 }
 }
 
-/// Has operators killed on their way through a group's life: made, replaced, and deleted.
-fn killed_all_their_lives<'a>(sandbox: &'a Sandbox, name: &str, place: fn(Moment) -> Place) -> Mortal<'a> {
+/// Has operators killed on their way through the life of a group with these network adapters: made, replaced, and deleted.
+fn killed_all_their_lives<'a>(
+    sandbox: &'a Sandbox,
+    name: &str,
+    adapters: &Value,
+    place: fn(Moment) -> Place,
+) -> Mortal<'a> {
     let is_settled = |group: &Group, key: &str| {
         let group = group.get().unwrap();
         let status = &group["status"];
@@ -149,13 +155,16 @@ fn killed_all_their_lives<'a>(sandbox: &'a Sandbox, name: &str, place: fn(Moment
             let skip = if moment == Moment::Before { depth + 1 } else { depth };
             let namespace = format!("{name}-{moment:?}-{depth}").to_lowercase();
             let group = Group::of(sandbox.namespace(&namespace), sandbox);
-            let declare = |key: &str| group.apply(&json!({"extraConfig": {"guestinfo.key": key}}));
+            let declare = |key: &str| {
+                group.apply(&json!({"extraConfig": {"guestinfo.key": key}, "networkAdapters": adapters}));
+            };
             killed += operator.dies_on_the_way(place, skip, &|| declare("old"), &|| is_settled(&group, "old"));
             is_whole(&group, "old");
-            let first = group.identities();
+            let (first, macs) = (group.identities(), macs(&group, adapters));
             killed += operator.dies_on_the_way(place, skip, &|| declare("new"), &|| is_settled(&group, "new"));
             is_whole(&group, "new");
             assert!(group.identities().is_disjoint(&first), "they are new");
+            assert_eq!(self::macs(&group, adapters), macs, "and have the addresses of their slots");
             let delete = || group.begin_to_delete();
             killed += operator.dies_on_the_way(place, skip, &delete, &|| group.get().is_err());
             group.is_gone();
@@ -168,6 +177,17 @@ fn killed_all_their_lives<'a>(sandbox: &'a Sandbox, name: &str, place: fn(Moment
         }
     }
     operator
+}
+
+/// The MAC addresses of a group's machines, where those belong to slots.
+fn macs(group: &Group, adapters: &Value) -> BTreeSet<String> {
+    let mac = |machine: String| {
+        let card = group.vcenter().govc(&["device.info", "-vm", &machine, "-json", "ethernet-0"]).unwrap();
+        let card: Value = serde_json::from_str(&card).unwrap();
+        card["devices"][0]["macAddress"].as_str().unwrap().to_owned()
+    };
+    let machines = if adapters.is_null() { Vec::new() } else { group.everywhere() };
+    machines.into_iter().map(mac).collect()
 }
 
 /// The next operator brings the group to its end: two machines, made from what is declared, and no other anywhere.
@@ -184,13 +204,15 @@ fn is_whole(group: &Group, key: &str) {
 #[test]
 fn operators_killed_at_every_change_make_no_machine_twice_and_leave_none_behind() {
     let (sandbox, _turn) = lonely();
-    killed_all_their_lives(sandbox, "changes", |moment| Place::Change(CHANGES, moment));
+    killed_all_their_lives(sandbox, "changes", &Value::Null, |moment| Place::Change(CHANGES, moment));
 }
 
 #[test]
 fn operators_killed_at_every_write_to_the_api_server_make_no_machine_twice_and_leave_none_behind() {
     let (sandbox, _turn) = lonely_too();
-    let operator = killed_all_their_lives(sandbox, "writes", |moment| Place::Write(Requests::Writes, moment));
+    let addresses = json!([{"network": "VM Network", "addresses": ["198.18.4.1/24", "198.18.4.2/24"]}]);
+    let operator =
+        killed_all_their_lives(sandbox, "writes", &addresses, |moment| Place::Write(Requests::Writes, moment));
     for kind in ["vmgroups", "vminfoes"] {
         for (what, is_status) in [("itself", false), ("its status", true)] {
             let is_it = |write: &&String| write.contains(kind) && write.contains("/status") == is_status;
