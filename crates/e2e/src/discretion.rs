@@ -44,7 +44,7 @@ impl Discretion {
         }
         for (name, log) in &logs {
             self.assert_of(name, log);
-            let is_panic = |line: &&str| PANICKED.iter().any(|words| line.contains(words)) && !line.contains(ASKED_FOR);
+            let is_panic = |line: &&str| has_panicked(line) && !line.contains(ASKED_FOR);
             let panic = log.lines().find(is_panic);
             assert!(panic.is_none(), "an operator has panicked: {name} says {panic:?}");
             // Those that have ended serve none any more.
@@ -74,7 +74,11 @@ fn operator_logs(dir: &Path) -> Vec<(String, String)> {
     // A killed one may have been cut off inside a character.
     let read = |path: PathBuf| Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned());
     let logs = files.filter_map(|file| Some((file.file_name().into_string().ok()?, read(file.path())?)));
-    logs.filter(|(_, log)| log.contains("Drover runs") || log.contains(PANICKED)).collect()
+    logs.filter(|(_, log)| log.contains("Drover runs") || has_panicked(log)).collect()
+}
+
+fn has_panicked(text: &str) -> bool {
+    PANICKED.iter().any(|words| text.contains(words))
 }
 
 fn metrics(log: &str) -> Option<String> {

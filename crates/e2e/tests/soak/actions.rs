@@ -21,6 +21,7 @@ pub(crate) const ACTIONS: &[Action] = &[
     action("edit: template", 4, edits::template),
     action("edit: extraConfig", 6, edits::round),
     action("edit: folder", 4, edits::folder),
+    action("edit: rootDisk", 3, edits::root_disk),
     action("edit: hosts", 3, edits::hosts),
     action("edit: deletionPolicy", 4, edits::deletion_policy),
     action("edit: update strategy", 4, edits::strategy),

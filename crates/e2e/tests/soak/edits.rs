@@ -34,6 +34,10 @@ fn one_of(storm: &mut Storm, words: &[&str]) -> String {
     (*storm.chance.pick(words).expect("there is a choice")).to_owned()
 }
 
+pub(crate) fn root_disk(storm: &mut Storm) -> Option<String> {
+    edit_any(storm, |storm| Some(json!({"rootDisk": {"provisioning": one_of(storm, &["Thin", "Thick", "EagerZeroed"])}})))
+}
+
 pub(crate) fn replicas(storm: &mut Storm) -> Option<String> {
     edit_any(storm, |storm| Some(json!({"replicas": storm.chance.between(0, MOST)})))
 }

@@ -31,8 +31,12 @@ impl InFlight {
     pub fn failed(&mut self, action: &Action, why: &Failed<'_>, now: Timestamp, draw: u64) -> NextStep {
         let Failed { failure, error, taken_by, power } = *why;
         self.under_way.remove(action);
-        if let (Failure::NoAnswer, Action::Clone(_)) = (failure, action) {
-            self.unanswered = Some(now);
+        if let Action::Clone(_) = action {
+            match failure {
+                Failure::NoAnswer => self.unanswered = Some(now),
+                // It may have made its machine before it failed, which is about to show.
+                Failure::Fault(_) => self.unknown = Some(now),
+            }
         }
         let step = next_step(failure, action.into());
         let subject = action.subject();

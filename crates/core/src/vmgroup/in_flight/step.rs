@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::{
         names::Slot,
-        vmgroup::{desired::tests::desired, record::Record},
+        vmgroup::{Power, desired::tests::desired, faults::Failure, in_flight::Failed, record::Record},
     };
 
     #[test]
@@ -152,6 +152,16 @@ mod tests {
         assert_eq!(order(&first, SourceState::Unusable), Order::Actions(vec![]));
         assert_eq!(order(&first, SourceState::NoHost), Order::Write, "a folder is made, once that is written down");
         assert_eq!(order(&[], SourceState::Unread), Order::Actions(vec![]));
+    }
+
+    #[test]
+    fn a_clone_that_failed_may_have_made_its_machine_all_the_same() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut in_flight = InFlight::default();
+        let fault = Failure::Fault(&["InvalidPowerState", "MethodFault"]);
+        let why = Failed { failure: fault, error: "it could not be powered on", taken_by: None, power: Power::Off };
+        in_flight.failed(&Action::Clone(Slot(0)), &why, at(0), 0);
+        assert_eq!([1, 3].map(|second| in_flight.may_be_cloned(at(second))), [true, false]);
     }
 
     #[test]
