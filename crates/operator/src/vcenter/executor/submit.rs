@@ -240,7 +240,7 @@ impl OperationContext {
         let hostname = self.desired.hostname_of(&name, slot);
         let is_customized = self.desired.guest_network == GuestNetwork::Customization;
         let told = if is_customized {
-            self.cloud_init.clone()
+            self.told(slot, &name, &[], None)
         } else {
             self.told(slot, &name, &adapters, hostname.as_deref())
         };
