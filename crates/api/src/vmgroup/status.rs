@@ -134,8 +134,8 @@ pub struct Record {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub asked: Option<String>,
-    /// MAC addresses of slots that are not as computed, because another VM had the computed one: slot, network adapter and distance to
-    /// the computed address, as in `3/0+1`.
+    /// MAC addresses of slots: ranges of slots that have theirs, as in `0-4`, and those addresses that are not as computed, because another
+    /// VM had the computed one: slot, network adapter and distance to the computed address, as in `3/0+1`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub macs: Vec<String>,
     /// What a newer version has written and this one doesn't know.

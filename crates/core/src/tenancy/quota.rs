@@ -11,7 +11,7 @@ use crate::{
     Timestamp,
     names::Slot,
     vmgroup::{
-        Desired, Hardware, Member, Observed, Room, Size,
+        Desired, Hardware, Member, Observed, Room, Size, Slots,
         plan::to_be_replaced,
         record::{Incarnation, Record, Stage},
     },
@@ -308,7 +308,9 @@ pub fn grant(
     let others = used.minus(own.amount());
     let kept = u32::try_from(own.kept.len()).unwrap_or(u32::MAX);
     let fitting = quota.fitting(others, each);
-    let members = u32::try_from(observed.members.len()).unwrap_or(u32::MAX);
+    // One in a slot that the group doesn't have keeps none of its slots.
+    let has_slot = |member: &&Member| desired.slots == Slots::Any || member.slot.0 < desired.replicas;
+    let members = u32::try_from(observed.members.iter().filter(has_slot).count()).unwrap_or(u32::MAX);
     let most = desired.replicas.saturating_add(desired.update.max_surge).saturating_sub(members);
     let clones = fitting.saturating_sub(kept).min(most);
     let with = |number: u32| others.plus(each.times(number as usize));

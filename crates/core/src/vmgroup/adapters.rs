@@ -189,31 +189,72 @@ impl Adapter {
     }
 }
 
-/// Says which MAC addresses slots get that others have by now: the next ones that nobody has. What was said before stays.
-pub(super) fn shift(
-    adapters: &[Adapter],
-    uid: &str,
-    slots: impl IntoIterator<Item = Slot>,
-    shifts: &mut MacShifts,
-    is_taken: impl Fn(Mac) -> bool,
-) {
-    let per_slot = |(_, adapter): &(usize, &Adapter)| adapter.mac == MacAddresses::PerSlot;
-    // Two of the same group may meet too.
-    let mut own = BTreeSet::new();
-    for slot in slots {
-        for (number, _) in adapters.iter().enumerate().filter(per_slot) {
-            let said = shifts.get(&(slot, number)).copied();
+/// Which MAC addresses slots have, as far as they are not as computed, and for which slots that has been said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlotMacs {
+    shifts: MacShifts,
+    said: BTreeSet<Slot>,
+}
+
+impl SlotMacs {
+    pub(super) fn of(shifts: MacShifts, said: BTreeSet<Slot>) -> Self {
+        Self { shifts, said }
+    }
+
+    /// The addresses that are not as they are computed.
+    #[must_use]
+    pub fn shifts(&self) -> &MacShifts {
+        &self.shifts
+    }
+
+    /// The slots whose addresses have been said.
+    pub(super) fn said(&self) -> impl Iterator<Item = Slot> {
+        self.said.iter().copied()
+    }
+
+    /// What is said of one slot.
+    pub(super) fn of_slot(&self, slot: Slot) -> (bool, Vec<(usize, u32)>) {
+        let shifts = self.shifts.range((slot, 0)..=(slot, usize::MAX));
+        (self.said.contains(&slot), shifts.map(|((_, number), shift)| (*number, *shift)).collect())
+    }
+
+    /// Says which addresses slots get: the computed ones, or the next that nobody has. What was said once stays for as long as the
+    /// group, whoever claims the address later.
+    pub(super) fn say(
+        &mut self,
+        adapters: &[Adapter],
+        uid: &str,
+        slots: impl IntoIterator<Item = Slot>,
+        is_taken: impl Fn(Mac) -> bool,
+    ) {
+        let new: Vec<_> = slots.into_iter().filter(|slot| !self.said.contains(slot)).collect();
+        if new.is_empty() {
+            return;
+        }
+        let per_slot = |(_, adapter): &(usize, &Adapter)| adapter.mac == MacAddresses::PerSlot;
+        let numbers: Vec<_> = adapters.iter().enumerate().filter(per_slot).map(|(number, _)| number).collect();
+        // Two of the same group may meet too.
+        let shift = |slot: Slot, number: usize| self.shifts.get(&(slot, number)).copied().unwrap_or(0);
+        let of_slot = |slot: Slot| numbers.iter().map(move |number| (slot, *number));
+        let mut own: BTreeSet<_> = self
+            .said
+            .iter()
+            .flat_map(|slot| of_slot(*slot))
+            .map(|(slot, number)| Mac::of(uid, slot, number, shift(slot, number)))
+            .collect();
+        for (slot, number) in new.iter().flat_map(|slot| of_slot(*slot)) {
             let is_free = |shift: &u32| {
                 let mac = Mac::of(uid, slot, number, *shift);
                 !is_taken(mac) && !own.contains(&mac)
             };
             // Where all are taken, the computed one is as good as any.
-            let shift = said.or_else(|| (0..MACS).find(is_free)).unwrap_or(0);
+            let shift = (0..MACS).find(is_free).unwrap_or(0);
             own.insert(Mac::of(uid, slot, number, shift));
             if shift > 0 {
-                shifts.insert((slot, number), shift);
+                self.shifts.insert((slot, number), shift);
             }
         }
+        self.said.extend(new);
     }
 }
 
@@ -275,26 +316,28 @@ mod tests {
     fn a_mac_address_that_others_have_is_passed_over_once_and_for_all() {
         let adapters = declared(&json!([{"network": "lan", "mac": "PerSlot"}, {"network": "dhcp"}])).unwrap();
         let first = Mac::of("uid", Slot(1), 0, 0);
-        let mut shifts = MacShifts::new();
-        shift(&adapters, "uid", [Slot(0), Slot(1)], &mut shifts, |mac| mac == first);
-        assert_eq!(shifts, [((Slot(1), 0), 1)].into());
-        shift(&adapters, "uid", [Slot(1)], &mut shifts, |_| false);
-        assert_eq!(shifts, [((Slot(1), 0), 1)].into(), "the slot keeps what it has");
-        let of_slot = adapters[0].of_slot("uid", Slot(1), 0, &shifts);
+        let mut macs = SlotMacs::default();
+        macs.say(&adapters, "uid", [Slot(0), Slot(1)], |mac| mac == first);
+        assert_eq!(macs.shifts, [((Slot(1), 0), 1)].into());
+        macs.say(&adapters, "uid", [Slot(0), Slot(1)], |_| true);
+        assert_eq!(macs.shifts, [((Slot(1), 0), 1)].into(), "the slots keep what they have, whoever claims it");
+        let of_slot = adapters[0].of_slot("uid", Slot(1), 0, &macs.shifts);
         assert_eq!(of_slot.mac, Some(Mac::of("uid", Slot(1), 0, 1)));
-        assert_eq!(adapters[1].of_slot("uid", Slot(1), 1, &shifts).mac, None);
+        assert_eq!(adapters[1].of_slot("uid", Slot(1), 1, &macs.shifts).mac, None);
     }
 
     #[test]
     fn two_adapters_of_one_group_never_have_the_same_address() {
         let adapters = declared(&json!([{"network": "lan", "mac": "PerSlot"}])).unwrap();
-        let mut shifts = MacShifts::new();
-        // About a hundred of so many meet another.
-        let slots = (0..30_000).map(Slot);
-        shift(&adapters, "uid", slots.clone(), &mut shifts, |_| false);
-        let all: BTreeSet<_> = slots.map(|slot| adapters[0].of_slot("uid", slot, 0, &shifts).mac).collect();
+        let mut macs = SlotMacs::default();
+        // About a hundred of so many meet another, whenever they are made.
+        for begin in [0, 10_000, 20_000] {
+            macs.say(&adapters, "uid", (begin..begin + 10_000).map(Slot), |_| false);
+        }
+        let mac = |slot| adapters[0].of_slot("uid", Slot(slot), 0, &macs.shifts).mac;
+        let all: BTreeSet<_> = (0..30_000).map(mac).collect();
         assert_eq!(all.len(), 30_000);
-        assert!(!shifts.is_empty() && shifts.len() < 300, "{}", shifts.len());
+        assert!(!macs.shifts.is_empty() && macs.shifts.len() < 300, "{}", macs.shifts.len());
     }
 
     #[test]

@@ -5,14 +5,14 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 use drover_api::{
     VmGroup, VmGroupSpec, bounds,
     vmgroup::{
-        CloneMode, DeletionPolicy as DeletionWord, GuestNetwork, NetworkAdapter, Portion, PowerState, RootDisk, Round,
-        ScaleIn as ScaleInWord, Strategy as StrategyWord,
+        CloneMode, DeletionPolicy as DeletionWord, Guest, GuestNetwork, MacAddresses, NetworkAdapter, Portion,
+        PowerState, RootDisk, Round, ScaleIn as ScaleInWord, Strategy as StrategyWord,
     },
 };
 
 use super::{
     adapters::{self, Adapter, BadAdapter, MacShifts, SlotAdapter},
-    guest,
+    guest::{self, BadMetadata},
     observed::{Hardware, Power, Revision},
     take_over::marker_uid,
 };
@@ -189,17 +189,18 @@ impl Desired {
             paused: spec.paused,
         };
         reading.check_hostname(&desired)?;
+        reading.check_metadata(spec)?;
         Ok(desired)
     }
 
     /// Everything that only a new machine can have, as one value, for the machine in a slot.
     #[must_use]
     pub fn revision_of(&self, slot: Slot) -> Revision {
-        let own: Vec<_> = self.adapters.iter().filter_map(|adapter| adapter.address_of(slot)).collect();
-        if own.is_empty() {
+        if self.adapters.iter().all(|adapter| adapter.address_of(slot).is_none()) {
             return self.revision;
         }
-        let own: Vec<_> = own.into_iter().map(|address| format!("/{address}")).collect();
+        let own = |adapter: &Adapter| adapter.address_of(slot).map_or("/-".to_owned(), |address| format!("/{address}"));
+        let own: Vec<_> = self.adapters.iter().map(own).collect();
         let group = format!("{:016x}", self.revision.0);
         let parts: Vec<_> = [&group].into_iter().chain(&own).map(String::as_str).collect();
         Revision(names::hash(&parts))
@@ -224,20 +225,36 @@ impl Desired {
 /// A machine is replaced when this changes, so it must not change with a new version of Drover: fields that are added to the
 /// resource are left out of its JSON while they have their default.
 fn revision(spec: &VmGroupSpec) -> Revision {
-    let made_from = (&spec.template, &spec.placement, &spec.clone, &spec.networks, &spec.guest, &spec.extra_config);
+    let networks: Vec<_> = spec.network_names().collect();
+    // What is said and is the default is as good as what is not said.
+    let guest =
+        Guest { network: spec.guest.network.filter(|way| *way != GuestNetwork::default()), ..spec.guest.clone() };
+    let made_from = (&spec.template, &spec.placement, &spec.clone, networks, guest, &spec.extra_config);
     // Writing plain data as JSON can't fail.
     let made_from = serde_json::to_string(&made_from).unwrap_or_default();
     let root_disk =
         (spec.root_disk != RootDisk::default()).then(|| serde_json::to_string(&spec.root_disk).unwrap_or_default());
-    let adapters = (!spec.network_adapters.is_empty()).then(|| {
-        // Each slot has its own.
-        let without_addresses = |adapter: &NetworkAdapter| NetworkAdapter { addresses: Vec::new(), ..adapter.clone() };
-        let adapters: Vec<_> = spec.network_adapters.iter().map(without_addresses).collect();
-        serde_json::to_string(&adapters).unwrap_or_default()
-    });
+    let has_addresses = spec.network_adapters.iter().any(|adapter| !adapter.addresses.is_empty());
+    let own_mac = |adapter: &NetworkAdapter| has_addresses || adapter.mac == Some(MacAddresses::PerSlot);
+    // Each slot has its own addresses, and the networks are said above.
+    let more = |adapter: &NetworkAdapter| NetworkAdapter {
+        network: String::new(),
+        addresses: Vec::new(),
+        mac: own_mac(adapter).then_some(MacAddresses::PerSlot),
+        ..adapter.clone()
+    };
+    let more: Vec<_> = spec.network_adapters.iter().map(more).collect();
+    let says_more = more.iter().any(|adapter| *adapter != NetworkAdapter::default());
+    let adapters = says_more.then(|| serde_json::to_string(&more).unwrap_or_default());
     let parts = [Some(made_from), root_disk, adapters];
     let parts: Vec<_> = parts.iter().flatten().map(String::as_str).collect();
     Revision(names::hash(&parts))
+}
+
+/// Whether the part of a hostname before its first dot is nothing but digits, with the slot for one.
+fn is_number(text: &str) -> bool {
+    let first = text.split('.').next().unwrap_or_default().replace("{{slot}}", "0");
+    first.bytes().all(|letter| letter.is_ascii_digit())
 }
 
 /// How numbers are read: beyond their bounds they make no sense, unless the group is being deleted. Then the nearest does.
@@ -332,10 +349,28 @@ impl Reading {
         if !guest::is_hostname(&guest::fill(text, &name, last, desired)) {
             return invalid("give letters, digits, dashes and dots, with {{slot}} or {{name}}, at most 63 in all");
         }
+        if desired.guest_network == GuestNetwork::Customization && is_number(text) {
+            return invalid("put a letter before its first dot: vSphere takes no number for a name");
+        }
         if desired.replicas > 1 && !text.contains("{{slot}}") && !text.contains("{{name}}") {
             return invalid("put {{slot}} or {{name}} into it, or all VMs would be called the same");
         }
         Ok(())
+    }
+
+    /// What is in a Secret is checked when it is read.
+    fn check_metadata(self, spec: &VmGroupSpec) -> Result<(), Invalid> {
+        let inline = spec.guest.cloud_init.as_ref().and_then(|told| told.metadata.as_ref()?.inline.as_deref());
+        match guest::can_be_told(inline, spec) {
+            Err(bad) if !self.is_deleted => {
+                let rule = match bad {
+                    BadMetadata::Clash(..) => "take out what the spec sets beside it: the hostname, or the network",
+                    BadMetadata::Unknown => "give a JSON object, or a YAML mapping whose keys begin their lines",
+                };
+                Err(Invalid { field: "guest.cloudInit.metadata", value: format!("not to be added to: {bad}"), rule })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn seconds(
@@ -402,6 +437,7 @@ pub(crate) mod tests {
             json!({"paused": true}),
             json!({"powerState": "Off"}),
             json!({"rootDisk": {}}),
+            json!({"guest": {"network": "CloudInit"}}),
         ] {
             assert_eq!(desired(&same).revision, first, "{same}");
         }
@@ -435,6 +471,20 @@ pub(crate) mod tests {
         assert_eq!((first.slots, revisions(&first)), (Slots::Fixed, revisions(&longer)));
         assert_eq!(revisions(&first)[0], revisions(&other)[0]);
         assert_ne!(revisions(&first)[1], revisions(&other)[1]);
+        // Which adapter has an address matters, and not whether a default is written out.
+        let two = |first: serde_json::Value, second: serde_json::Value| {
+            desired(&json!({"replicas": 1, "networkAdapters": [first, second]})).revision_of(Slot(0))
+        };
+        let (bare, with) = (json!({"network": "lan"}), json!({"network": "lan", "addresses": ["10.0.0.1/24"]}));
+        assert_ne!(two(bare.clone(), with.clone()), two(with.clone(), bare.clone()));
+        let written_out = json!({"network": "lan", "addresses": ["10.0.0.1/24"], "mac": "PerSlot"});
+        assert_eq!(two(with.clone(), bare.clone()), two(written_out, bare));
+        let as_networks = desired(&json!({"networks": ["lan"]})).revision;
+        assert_eq!(desired(&json!({"networkAdapters": [{"network": "lan"}]})).revision, as_networks);
+        assert_eq!(
+            desired(&json!({"networkAdapters": [{"network": "lan", "mac": "Generated"}]})).revision,
+            as_networks
+        );
         let plain = desired(&json!({}));
         assert_eq!((plain.revision_of(Slot(7)), plain.slots), (plain.revision, Slots::Any));
         let per_slot = desired(&json!({"networkAdapters": [{"network": "lan", "mac": "PerSlot"}]}));

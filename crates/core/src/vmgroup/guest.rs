@@ -1,5 +1,11 @@
 //! What the guest of a machine is told.
 
+use std::net::IpAddr;
+
+use drover_api::{
+    VmGroupSpec,
+    vmgroup::{GuestNetwork, NetworkAdapter},
+};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -73,8 +79,13 @@ pub fn metadata(
         }
         return Ok(Some(Value::Object(whole).to_string()));
     }
-    // A document that ends, or a list, can't have a line more.
-    if own.lines().any(|line| line.starts_with("...") || line.starts_with("- ") || line.starts_with('[')) {
+    // Only what is a mapping, with its keys at the begin of their lines, and doesn't end, can have a line more.
+    let is_said = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#') && *line != "---";
+    let first = own.lines().find(is_said).unwrap_or_default();
+    let is_mapping = first.contains(':')
+        && first.starts_with(|letter: char| letter.is_ascii_alphanumeric() || "\"'_".contains(letter));
+    let ends = |line: &str| line.starts_with("...") || line.starts_with("---") && line != "---";
+    if !is_mapping || own.lines().any(ends) || own.lines().filter(|line| *line == "---").count() > 1 {
         return Err(BadMetadata::Unknown);
     }
     let mut whole = own.trim_end().to_owned();
@@ -93,30 +104,50 @@ pub fn metadata(
     Ok(Some(whole))
 }
 
-/// A machine's network, as cloud-init and netplan read it (version 2). Adapters are found by their MAC addresses. `None`: none has an
-/// address of its own, and the guest does as it likes.
+/// Whether what a user gives as metadata can be added to with all that a spec has guests told.
+pub fn can_be_told(own: Option<&str>, spec: &VmGroupSpec) -> Result<(), BadMetadata> {
+    let is_told = spec.guest.network.unwrap_or_default() == GuestNetwork::CloudInit;
+    let hostname = spec.guest.hostname.as_deref().filter(|_| is_told);
+    let says_more = |adapter: &NetworkAdapter| {
+        !(adapter.addresses.is_empty() && adapter.nameservers.is_empty() && adapter.search_domains.is_empty())
+    };
+    let has_network = is_told && spec.network_adapters.iter().any(says_more);
+    metadata(own, hostname, has_network.then_some(Value::Null)).map(drop)
+}
+
+/// A machine's network, as cloud-init and netplan read it (version 2). Adapters are found by their MAC addresses. `None`: nothing is said
+/// of it, and the guest does as it likes.
 #[must_use]
 pub fn network(adapters: &[SlotAdapter<'_>]) -> Option<Value> {
-    if adapters.iter().all(|adapter| adapter.address.is_none()) {
+    let says_more = |SlotAdapter { mac, address, adapter }: &SlotAdapter<'_>| {
+        address.is_some() || mac.is_some() && !(adapter.nameservers.is_empty() && adapter.search_domains.is_empty())
+    };
+    if !adapters.iter().any(says_more) {
         return None;
     }
-    let ethernet = |(number, adapter): (usize, &SlotAdapter<'_>)| Some((format!("id{number}"), ethernet(adapter)?));
+    let ethernet = |(number, adapter): (usize, &SlotAdapter<'_>)| {
+        let name = format!("eth{number}");
+        let told = ethernet(adapter, &name)?;
+        Some((name, told))
+    };
     let ethernets: Map<_, _> = adapters.iter().enumerate().filter_map(ethernet).collect();
     Some(json!({"version": 2, "ethernets": ethernets}))
 }
 
-fn ethernet(SlotAdapter { mac, address, adapter }: &SlotAdapter<'_>) -> Option<Value> {
-    let mut told = json!({"match": {"macaddress": mac.as_ref()?.to_string()}});
+fn ethernet(SlotAdapter { mac, address, adapter }: &SlotAdapter<'_>, name: &str) -> Option<Value> {
+    // Not every distribution's cloud-init finds the interface by its address alone.
+    let mut told = json!({"match": {"macaddress": mac.as_ref()?.to_string()}, "set-name": name});
     match address {
         Some(address) => told["addresses"] = json!([address.to_string()]),
         None => told["dhcp4"] = json!(true),
     }
-    let gateways =
-        [("gateway4", adapter.gateway4.map(Into::into)), ("gateway6", adapter.gateway6.map(std::net::IpAddr::from))];
-    for (key, gateway) in gateways {
-        if let Some(gateway) = gateway.filter(|_| address.is_some()) {
-            told[key] = json!(gateway.to_string());
-        }
+    let gateway = match address.map(|cidr| cidr.address) {
+        Some(IpAddr::V4(_)) => adapter.gateway4.map(|gateway| ("gateway4", gateway.to_string())),
+        Some(IpAddr::V6(_)) => adapter.gateway6.map(|gateway| ("gateway6", gateway.to_string())),
+        None => None,
+    };
+    if let Some((key, gateway)) = gateway {
+        told[key] = json!(gateway);
     }
     let mut names = Map::new();
     if !adapter.nameservers.is_empty() {
@@ -182,7 +213,7 @@ mod tests {
             metadata(Some("local-hostname: x"), Some("y"), None),
             Err(BadMetadata::Clash("local-hostname", "guest.hostname"))
         );
-        for odd in ["{a: b}", "- a", "a: b\n...\n", "[1]"] {
+        for odd in ["{a: b}", "- a", "a: b\n...\n", "[1]", "  a: b", "-", "plain", "a: b\n---\nc: d\n---\n"] {
             assert_eq!(metadata(Some(odd), None, network()), Err(BadMetadata::Unknown), "{odd}");
         }
     }
@@ -201,11 +232,11 @@ mod tests {
         assert_eq!(
             network(&adapters).unwrap(),
             json!({"version": 2, "ethernets": {
-                "id0": {
-                    "match": {"macaddress": macs[0]}, "addresses": ["10.0.0.11/24"], "gateway4": "10.0.0.1",
+                "eth0": {
+                "match": {"macaddress": macs[0]}, "set-name": "eth0", "addresses": ["10.0.0.11/24"], "gateway4": "10.0.0.1",
                     "nameservers": {"addresses": ["10.0.0.2"], "search": ["example.com"]},
                 },
-                "id1": {"match": {"macaddress": macs[1]}, "dhcp4": true},
+                "eth1": {"match": {"macaddress": macs[1]}, "set-name": "eth1", "dhcp4": true},
             }})
         );
         let plain =

@@ -19,7 +19,7 @@ use crate::{
     names::Slot,
     vmgroup::{
         Desired, FolderId, Hardware, MachineId, Size,
-        adapters::{self, Mac, MacShifts},
+        adapters::{Mac, MacShifts, SlotMacs},
     },
 };
 
@@ -56,8 +56,8 @@ pub struct Record {
     last: Incarnation,
     /// The most that any VM gets which is being cloned, where a quota counts it.
     asked: Option<Size>,
-    /// The MAC addresses of slots that are not as they are computed. They stay as long as the group.
-    macs: MacShifts,
+    /// The MAC addresses of slots. They stay as long as the group.
+    macs: SlotMacs,
 }
 
 /// What is wrong with a record that was read. Nothing can be told from it, so nothing is done.
@@ -190,28 +190,25 @@ impl Record {
     /// The MAC addresses of slots that are not as they are computed.
     #[must_use]
     pub fn macs(&self) -> &MacShifts {
-        &self.macs
+        self.macs.shifts()
     }
 
-    /// Says which MAC addresses the VMs get that are about to be cloned, where others have those that are computed.
-    pub fn shift_macs(
+    /// Says which MAC addresses the slots get that VMs are about to be cloned into, where others have those that are computed.
+    pub fn say_macs(
         &mut self,
         desired: &Desired,
         slots: impl IntoIterator<Item = Slot>,
         is_taken: impl Fn(Mac) -> bool,
     ) {
-        adapters::shift(&desired.adapters, &desired.marker_uid, slots, &mut self.macs, is_taken);
+        self.macs.say(&desired.adapters, &desired.marker_uid, slots, is_taken);
     }
 
     /// Whether another record has the same of these slots, the same folder, and asks for no more.
     #[must_use]
     pub fn agrees(&self, other: &Self, slots: &[Slot]) -> bool {
-        let macs = |record: &Self, slot: Slot| -> MacShifts {
-            record.macs.range((slot, 0)..=(slot, usize::MAX)).map(|(place, shift)| (*place, *shift)).collect()
-        };
         let is_same = |slot: &Slot| {
             let has_same_vm = self.get(*slot) == other.get(*slot) && self.lost(*slot) == other.lost(*slot);
-            has_same_vm && macs(self, *slot) == macs(other, *slot)
+            has_same_vm && self.macs.of_slot(*slot) == other.macs.of_slot(*slot)
         };
         let is_asked = other.asked.is_none_or(|asked| self.asked.is_some_and(|most| most.most(asked) == most));
         is_asked && self.folder == other.folder && slots.iter().all(is_same)
@@ -243,7 +240,7 @@ impl Record {
             left_folders: self.left_folders.iter().map(|folder| folder.0.clone()).collect(),
             going: self.slots.iter().filter_map(going).collect(),
             asked: self.asked.map(in_words),
-            macs: self.macs.iter().map(|((slot, adapter), shift)| format!("{slot}/{adapter}+{shift}")).collect(),
+            macs: self.write_macs(),
             unknown: Unknown::default(),
         }
     }
@@ -254,7 +251,7 @@ impl Record {
         let left_folders = written.left_folders.iter().cloned().map(FolderId).collect();
         let folder = written.folder.clone().map(FolderId);
         let asked = written.asked.as_deref().and_then(size);
-        let macs = written.macs.iter().map(|text| mac_shift(text)).collect::<Result<_, _>>()?;
+        let macs = read_macs(&written.macs)?;
         let mut record = Self { folder, left_folders, last, asked, macs, ..Self::default() };
         for (texts, stage) in [(&written.made, Stage::Made), (&written.pending, Stage::Pending)] {
             for text in texts {
@@ -273,6 +270,14 @@ impl Record {
             record.insert_range(range, &Stage::Going(MachineId(machine.to_owned())))?;
         }
         Ok(record)
+    }
+
+    /// The slots whose MAC addresses have been said, and those of them that are not as computed.
+    fn write_macs(&self) -> Vec<String> {
+        let said = ranges(self.macs.said().map(|slot| (slot, Incarnation::default())));
+        let said = said.into_iter().map(|range| range.trim_end_matches("@0").to_owned());
+        let shifts = self.macs.shifts().iter().map(|((slot, adapter), shift)| format!("{slot}/{adapter}+{shift}"));
+        said.chain(shifts).collect()
     }
 
     fn insert_range(&mut self, text: &str, stage: &Stage) -> Result<(), BadRecord> {
@@ -319,6 +324,21 @@ fn size(text: &str) -> Option<Size> {
     let memory_mib = memory.strip_suffix(" MiB")?.parse().ok()?;
     let storage = storage.map(|storage| storage.strip_suffix(" MiB of disks")?.parse().ok());
     Some(Size { hardware: Hardware { cpus: cpus.parse().ok()?, memory_mib }, storage_mib: storage.unwrap_or(Some(0))? })
+}
+
+/// Reads `0-4`, the slots whose MAC addresses have been said, and `3/0+1`, those that are not as computed.
+fn read_macs(written: &[String]) -> Result<SlotMacs, BadRecord> {
+    let (shifts, said): (Vec<_>, Vec<_>) = written.iter().partition(|text| text.contains('/'));
+    let shifts = shifts.into_iter().map(|text| mac_shift(text)).collect::<Result<_, _>>()?;
+    let mut slots = BTreeSet::new();
+    for text in said {
+        let (range, _) = range(&format!("{text}@0")).map_err(|_| BadRecord(text.clone()))?;
+        if slots.len() >= LARGEST {
+            return Err(BadRecord(text.clone()));
+        }
+        slots.extend(range.map(Slot));
+    }
+    Ok(SlotMacs::of(shifts, slots))
 }
 
 /// Reads `3/0+1`.
@@ -383,8 +403,8 @@ mod tests {
         record.use_folder(&FolderId("group-v2".to_owned()));
         let own_macs = desired(&json!({"networkAdapters": [{"network": "lan", "mac": "PerSlot"}]}));
         let taken = Mac::of("", Slot(3), 0, 0);
-        record.shift_macs(&own_macs, [Slot(2), Slot(3)], |mac| mac == taken);
-        assert_eq!(record.write().macs, ["3/0+1"]);
+        record.say_macs(&own_macs, [Slot(2), Slot(3)], |mac| mac == taken);
+        assert_eq!(record.write().macs, ["2-3", "3/0+1"]);
         let hardware = Hardware { cpus: 2, memory_mib: 1024 };
         record.ask(Some(Size { hardware, storage_mib: 0 }));
         assert_eq!(record.write().asked.as_deref(), Some("2 CPUs, 1024 MiB"));
@@ -439,8 +459,10 @@ mod tests {
             Record::read(&Written { made: many, ..Written::default() }).is_err(),
             "a tenant may write what it likes"
         );
-        let macs = Written { macs: vec!["3/0".to_owned()], ..Written::default() };
-        assert!(Record::read(&macs).is_err());
+        for text in ["3/0", "x", "3-1"] {
+            let macs = Written { macs: vec![text.to_owned()], ..Written::default() };
+            assert!(Record::read(&macs).is_err(), "{text}");
+        }
         let going = Written { going: vec!["1@1".to_owned()], ..Written::default() };
         assert!(Record::read(&going).is_err());
     }

@@ -160,7 +160,9 @@ impl History<'_> {
             None => {
                 assert_eq!(members.len(), self.desired.replicas as usize, "{members:#?}");
                 for (_, machine, marker) in members {
-                    let has_slot = self.desired.slots == Slots::Any || marker.slot.0 < self.desired.replicas;
+                    let has_slot = self.desired.slots == Slots::Any
+                        || marker.slot.0 < self.desired.replicas
+                        || self.desired.update.strategy == Strategy::OnDelete;
                     assert!(has_slot, "{machine:?}");
                     let name = names::member(&self.desired.name, &self.desired.marker_uid, marker.slot);
                     let is_in_place = folder.is_some_and(|(id, _)| machine.folder == *id);

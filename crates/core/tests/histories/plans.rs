@@ -93,10 +93,9 @@ impl<'a> Sight<'a> {
     /// Those that neither have to be replaced nor are too many stay: so they do under `OnDelete`, and where they are changed in place.
     fn check_kept(&self) {
         let going: Vec<_> = self.leaving().filter(|member| self.is_kept(member)).collect();
-        let surplus = match self.desired.slots {
-            Slots::Any => self.slots_seen().len().saturating_sub(self.desired.replicas as usize),
-            Slots::Fixed => going.iter().filter(|member| self.is_beyond(member.slot)).count(),
-        };
+        let surplus = self.slots_seen().len().saturating_sub(self.desired.replicas as usize);
+        let is_fixed = self.desired.slots == Slots::Fixed;
+        assert!(!is_fixed || going.iter().all(|member| self.is_beyond(member.slot)), "{going:?} go");
         assert!(going.len() <= surplus, "{surplus} are too many, and {going:?} go");
     }
 
@@ -143,6 +142,7 @@ impl<'a> Sight<'a> {
         let may_go_down = update.max_unavailable > 0;
         match update.strategy {
             Strategy::OnDelete => true,
+            _ if self.is_beyond(member.slot) => false,
             Strategy::Replace => member.revision == *revision && member.hardware == *hardware,
             Strategy::InPlaceFirst => {
                 let takes_it = match power {

@@ -35,7 +35,9 @@ fn one_of(storm: &mut Storm, words: &[&str]) -> String {
 }
 
 pub(crate) fn root_disk(storm: &mut Storm) -> Option<String> {
-    edit_any(storm, |storm| Some(json!({"rootDisk": {"provisioning": one_of(storm, &["Thin", "Thick", "EagerZeroed"])}})))
+    edit_any(storm, |storm| {
+        Some(json!({"rootDisk": {"provisioning": one_of(storm, &["Thin", "Thick", "EagerZeroed"])}}))
+    })
 }
 
 pub(crate) fn replicas(storm: &mut Storm) -> Option<String> {

@@ -27,6 +27,11 @@ pub(super) fn customization(hostname: &str, adapters: &[SlotAdapter<'_>], cards:
     let servers = adapters.iter().flat_map(|adapter| &adapter.adapter.nameservers);
     let settings = adapters.iter().map(setting);
     let others = (adapters.len()..cards).map(|_| CustomizationAdapterMapping { mac_address: None, adapter: dhcp() });
+    let mut all: Vec<_> = settings.chain(others).collect();
+    if all.iter().any(|setting| setting.mac_address.is_none()) {
+        // vSphere wants to be told which card is which of all of them or of none.
+        all.iter_mut().for_each(|setting| setting.mac_address = None);
+    }
     CustomizationSpec {
         identity: AnyCustomizationIdentitySettings::CustomizationLinuxPrep(Box::new(identity)),
         global_ip_settings: CustomizationGlobalIPSettings {
@@ -34,7 +39,7 @@ pub(super) fn customization(hostname: &str, adapters: &[SlotAdapter<'_>], cards:
             // Linux has one list for all of its cards.
             dns_server_list: servers.map(IpAddr::to_string).collect(),
         },
-        nic_setting_map: settings.chain(others).collect(),
+        nic_setting_map: all,
         ..Default::default()
     }
 }
@@ -95,15 +100,18 @@ mod tests {
             ]},
         }));
         let desired = Desired::of(&group.unwrap()).unwrap();
-        let spec = customization("web-0", &desired.adapters_of(Slot(0), &MacShifts::new()), 3);
-        let [first, second, third] = &spec.nic_setting_map[..] else { panic!("{spec:?}") };
+        let adapters = desired.adapters_of(Slot(0), &MacShifts::new());
+        let of_more = customization("web-0", &adapters, 3).nic_setting_map;
+        assert!(of_more.len() == 3 && of_more.iter().all(|setting| setting.mac_address.is_none()), "by their order");
+        let spec = customization("web-0", &adapters, 2);
+        let [first, second] = &spec.nic_setting_map[..] else { panic!("{spec:?}") };
         let AnyCustomizationIpGenerator::CustomizationFixedIp(fixed) = &first.adapter.ip else { panic!("{first:?}") };
         assert_eq!(
             (fixed.ip_address.as_str(), first.adapter.subnet_mask.as_deref()),
             ("10.0.0.5", Some("255.255.240.0"))
         );
         assert_eq!(first.adapter.gateway, ["10.0.0.1"]);
-        assert!(first.mac_address.is_some() && second.mac_address.is_some() && third.mac_address.is_none());
+        assert!(first.mac_address.is_some() && second.mac_address.is_some());
         assert_eq!(second.adapter.ip_v6_spec.as_ref().unwrap().gateway, ["fd00::1"]);
         let AnyCustomizationIdentitySettings::CustomizationLinuxPrep(linux) = &spec.identity else {
             panic!("{spec:?}")

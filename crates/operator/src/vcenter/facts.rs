@@ -125,7 +125,10 @@ impl Facts {
     fn change_guest(&mut self, update: &mut ObjectUpdate, unset: Unset) {
         let told = &mut self.unreadable;
         let cards = told.take(update, vm::GUEST_NET);
-        if let PropertyUpdate::Is(cards) = &cards {
+        // Of a machine that is off, some vCenters tell of no cards.
+        if let PropertyUpdate::Is(cards) = &cards
+            && !cards.is_empty()
+        {
             self.macs = cards.iter().filter_map(|card| card.mac_address.as_ref()?.parse().ok()).collect();
         }
         cards.renew_all(&mut self.addresses, unset, |card| card.ip_address);

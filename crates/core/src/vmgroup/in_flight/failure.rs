@@ -31,11 +31,11 @@ impl InFlight {
     pub fn failed(&mut self, action: &Action, why: &Failed<'_>, now: Timestamp, draw: u64) -> NextStep {
         let Failed { failure, error, taken_by, power } = *why;
         self.under_way.remove(action);
-        if let Action::Clone(_) = action {
+        if let Action::Clone(slot) = action {
             match failure {
                 Failure::NoAnswer => self.unanswered = Some(now),
                 // It may have made its machine before it failed, which is about to show.
-                Failure::Fault(_) => self.unknown = Some(now),
+                Failure::Fault(_) => drop(self.failed_clones.insert(*slot, now)),
             }
         }
         let step = next_step(failure, action.into());

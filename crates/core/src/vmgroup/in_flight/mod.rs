@@ -74,6 +74,8 @@ pub struct InFlight {
     unanswered: Option<Timestamp>,
     /// When clones were last seen to run that nobody here knows of.
     unknown: Option<Timestamp>,
+    /// When clones failed, which may have made their machines all the same.
+    failed_clones: BTreeMap<Slot, Timestamp>,
     /// When the group was last looked at.
     looked: Option<Timestamp>,
 }
@@ -188,7 +190,13 @@ impl InFlight {
         let is_waiting = self.record.now().is_some_and(Record::has_pending);
         let doubts = [(self.unanswered, UNANSWERED), (self.unknown, PATIENCE)].into_iter().filter(|_| is_waiting);
         let doubts = doubts.filter_map(|(since, limit)| since?.checked_add(limit).ok());
-        patience.chain(doubts).chain(self.waits.not_before(&Subject::Folder)).filter(|time| *time > now).min()
+        let failed = self.failed_clones.values().filter_map(|since| since.checked_add(PATIENCE).ok());
+        patience
+            .chain(doubts)
+            .chain(failed)
+            .chain(self.waits.not_before(&Subject::Folder))
+            .filter(|time| *time > now)
+            .min()
     }
 
     /// The group's folder seemed empty, and wasn't: what is in it can't be seen, or was not told of yet.

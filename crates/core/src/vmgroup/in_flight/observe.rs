@@ -63,6 +63,8 @@ impl InFlight {
             // A clock that was set back must not have it waited for a second time.
             (self.unanswered, self.unknown) = (None, None);
         }
+        let is_recent = |since: &Timestamp| now.duration_since(*since).unsigned_abs() < PATIENCE;
+        self.failed_clones.retain(|_, since| is_recent(since));
         let group_folder = view.group_folder();
         let folder = match group_folder.as_ref() {
             None => Folder::Absent,
@@ -98,7 +100,8 @@ impl InFlight {
             let was_lost = self.record.now().is_some_and(|record| record.lost(*slot).is_some());
             was_lost && !found.returned.is_empty()
         };
-        let is_doubtful = |slot: &Slot| unknown_clones && (may_be_elsewhere || may_be_back(slot));
+        let has_failed = |slot: &Slot| may_be_elsewhere && self.failed_clones.contains_key(slot);
+        let is_doubtful = |slot: &Slot| unknown_clones && (may_be_elsewhere || may_be_back(slot)) || has_failed(slot);
         let doubtful = pending.into_iter().filter(is_doubtful).collect();
         // What is on its way in or out of the folder has to be over before anything is decided by what is in it.
         let moves =

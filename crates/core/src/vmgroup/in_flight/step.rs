@@ -161,7 +161,8 @@ mod tests {
         let fault = Failure::Fault(&["InvalidPowerState", "MethodFault"]);
         let why = Failed { failure: fault, error: "it could not be powered on", taken_by: None, power: Power::Off };
         in_flight.failed(&Action::Clone(Slot(0)), &why, at(0), 0);
-        assert_eq!([1, 3].map(|second| in_flight.may_be_cloned(at(second))), [true, false]);
+        assert_eq!(in_flight.wake(at(1)), Some(at(3)), "it is looked at again when its machine would have shown");
+        assert!(!in_flight.may_be_cloned(at(1)), "other slots don't wait for it");
     }
 
     #[test]

@@ -31,12 +31,15 @@ impl<'a> Census<'a> {
             || hardware_counts && member.hardware != self.desired.hardware
     }
 
-    /// To be replaced, which [`Strategy::OnDelete`] leaves to the user.
+    /// To be replaced, which [`Strategy::OnDelete`] leaves to the user. One in a slot that the group doesn't have is replaced by one in a
+    /// slot that it has.
     pub(super) fn is_to_be_replaced(&self, member: &Member) -> bool {
         match self.desired.update.strategy {
             Strategy::OnDelete => false,
-            Strategy::Replace => self.is_outdated(member),
-            Strategy::InPlaceFirst => self.is_outdated(member) || self.is_never_to_go_down(member),
+            Strategy::Replace => self.is_outdated(member) || self.is_beyond(member),
+            Strategy::InPlaceFirst => {
+                self.is_outdated(member) || self.is_beyond(member) || self.is_never_to_go_down(member)
+            }
         }
     }
 
@@ -148,15 +151,20 @@ impl<'a> Census<'a> {
         self.desired.replicas as usize + outdated.min(self.desired.update.max_surge as usize)
     }
 
-    /// How many machines are to go because there are too many, whichever they are.
+    /// How many machines are to go because there are too many.
     pub(super) fn surplus(&self) -> usize {
         match self.desired.slots {
             Slots::Any => self.seen().saturating_sub(self.ceiling()),
-            Slots::Fixed => 0,
+            Slots::Fixed => self.seen().saturating_sub(self.desired.replicas as usize),
         }
     }
 
-    /// It is in a slot that the group doesn't have, so it goes.
+    /// Whether it is one of those that go where there are too many.
+    pub(super) fn may_be_too_many(&self, member: &Member) -> bool {
+        self.desired.slots == Slots::Any || self.is_beyond(member)
+    }
+
+    /// It is in a slot that the group doesn't have.
     pub(super) fn is_beyond(&self, member: &Member) -> bool {
         !self.has_slot(member.slot)
     }
@@ -173,6 +181,11 @@ impl<'a> Census<'a> {
     pub(super) fn missing(&self) -> usize {
         match self.desired.slots {
             Slots::Any => self.ceiling().saturating_sub(self.taken().len()),
+            // Others that are to go are no reason to leave a slot empty, unless they stay for as long as their user likes.
+            Slots::Fixed if self.desired.update.strategy == Strategy::OnDelete => {
+                let most = (self.desired.replicas as usize).saturating_sub(self.taken().len());
+                self.free_slots().count().min(most)
+            }
             Slots::Fixed => self.free_slots().count(),
         }
     }
@@ -231,7 +244,8 @@ impl<'a> Census<'a> {
     /// All declared machines are there, available and up to date, and no other.
     pub(super) fn is_as_declared(&self) -> bool {
         let is_right = |member: &Member| {
-            let is_in_place = member.in_folder && member.name == self.name_of(member.slot) && !self.is_beyond(member);
+            let has_slot = !self.is_beyond(member) || self.desired.update.strategy == Strategy::OnDelete;
+            let is_in_place = member.in_folder && member.name == self.name_of(member.slot) && has_slot;
             !member.busy && is_in_place && self.is_available(member) && self.is_up_to_date(member)
         };
         // One on its way is not there yet, even if all that there are were right.

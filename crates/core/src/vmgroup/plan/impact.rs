@@ -64,11 +64,13 @@ fn of_edit(census: &Census<'_>) -> Impact {
     let replicas = desired.replicas as usize;
     let destroyed = match desired.slots {
         Slots::Any => census.seen().saturating_sub(replicas).min(observed.members.len()),
-        Slots::Fixed => observed.members.iter().filter(|member| census.is_beyond(member)).count(),
+        Slots::Fixed => census.surplus().min(observed.members.iter().filter(|member| census.is_beyond(member)).count()),
     };
+    let beyond = observed.members.iter().filter(|member| census.is_beyond(member)).count();
     let created = match desired.slots {
         Slots::Any => replicas.saturating_sub(census.taken().len()),
-        Slots::Fixed => census.missing(),
+        // Of those that are missing, some take the place of one in a slot that the group doesn't have.
+        Slots::Fixed => census.missing().saturating_sub(beyond.saturating_sub(destroyed)),
     };
     let mut impact = Impact {
         created: created.min(census.room_for_clones()),

@@ -10,7 +10,8 @@ pub(super) fn leaving<'a>(census: &Census<'_>, ordered: &[&'a Member], budget: &
     let mut surplus = census.surplus();
     let mut leaving = Vec::new();
     for member in ordered.iter().copied() {
-        if surplus == 0 && !census.is_beyond(member) && !census.may_be_replaced(member) {
+        let is_too_many = surplus > 0 && census.may_be_too_many(member);
+        if !is_too_many && !census.may_be_replaced(member) {
             continue;
         }
         if census.is_standing(member) {
@@ -19,7 +20,7 @@ pub(super) fn leaving<'a>(census: &Census<'_>, ordered: &[&'a Member], budget: &
             }
             *budget -= 1;
         }
-        surplus = surplus.saturating_sub(1);
+        surplus = surplus.saturating_sub(usize::from(census.may_be_too_many(member)));
         leaving.push(member);
     }
     leaving

@@ -27,8 +27,7 @@ fn is_to_stop(census: &Census<'_>, member: &Member) -> bool {
         None if desired.paused => false,
         None => {
             // Of a surplus, those that were asked go first.
-            census.surplus() > 0
-                || census.is_beyond(member)
+            census.surplus() > 0 && census.may_be_too_many(member)
                 || census.may_be_replaced(member)
                 || desired.power == Power::Off
                 || needs_other_hardware(census, member) && !member.takes_running(desired.hardware)

@@ -15,15 +15,18 @@ use crate::vcenter::{executor::Executor, mirror::Mirror};
 ///
 /// Others are the VMs that VMware Tools report such an address of, and the slots of other groups.
 pub(super) fn choose(executor: &mut Executor, mirror: &Mirror, desired: &Desired, plan: &Plan) {
-    let is_per_slot = desired.adapters.iter().any(|adapter| adapter.mac == MacAddresses::PerSlot);
-    let cloned: Vec<Slot> = plan.actions.iter().filter_map(Action::cloned_slot).collect();
-    if !is_per_slot || cloned.is_empty() {
+    if desired.adapters.iter().all(|adapter| adapter.mac != MacAddresses::PerSlot) {
         return;
     }
-    let taken = taken(executor, mirror, desired);
+    let cloned: Vec<Slot> = plan.actions.iter().filter_map(Action::cloned_slot).collect();
+    // Others have to know of them, also of those that were made before this operator was started.
+    if cloned.is_empty() && !executor.group(&desired.uid).macs.is_empty() {
+        return;
+    }
+    let taken = if cloned.is_empty() { HashSet::new() } else { taken(executor, mirror, desired) };
     let group = executor.group(&desired.uid);
     let Some(record) = group.in_flight.record.membership.record_mut() else { return };
-    record.shift_macs(desired, cloned.iter().copied(), |mac| taken.contains(&mac));
+    record.say_macs(desired, cloned.iter().copied(), |mac| taken.contains(&mac));
     group.macs = own(desired, record, &cloned);
 }
 

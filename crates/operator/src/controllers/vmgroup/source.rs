@@ -338,12 +338,7 @@ pub(super) fn inline_cloud_init(spec: &VmGroupSpec) -> Option<CloudInit> {
 
 /// What guests are told, if the hostname and network of each can be told with it.
 fn can_be_told(told: CloudInit, spec: &VmGroupSpec) -> Result<CloudInit, Unusable> {
-    let is_told = spec.guest.network.unwrap_or_default() == GuestNetwork::CloudInit;
-    let hostname = spec.guest.hostname.as_deref().filter(|_| is_told);
-    let has_addresses = spec.network_adapters.iter().any(|adapter| !adapter.addresses.is_empty());
-    let network = (has_addresses && is_told).then_some(serde_json::Value::Null);
-    let own = told.metadata.as_ref().map(Hidden::expose);
-    let whole = guest::metadata(own, hostname, network);
+    let whole = guest::can_be_told(told.metadata.as_ref().map(Hidden::expose), spec);
     whole.map_err(|bad| Unusable::Field("guest.cloudInit", bad.to_string()))?;
     Ok(told)
 }
