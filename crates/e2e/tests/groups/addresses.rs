@@ -186,7 +186,7 @@ fn metadata_that_sets_what_the_spec_sets_is_refused_with_a_sentence() {
         "clash",
         &json!({"replicas": 1, "networkAdapters": adapters, "guest": metadata("network: {version: 2}")}),
     );
-    group.says("ERROR", "spec.guest.cloudInit: the metadata has network of its own, which spec.networkAdapters sets");
+    group.says("ERROR", "the metadata has network of its own, which spec.networkAdapters sets");
     assert!(group.everywhere().is_empty());
     group.patch(&json!({"guest": metadata("instance-id: own-{{slot}}")})).unwrap();
     settled(&group, &["198.18.3.10"]);

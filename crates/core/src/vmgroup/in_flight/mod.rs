@@ -20,7 +20,7 @@ use crate::{
     },
     vmgroup::{
         Desired, Hardware, Lookalikes, MachineId, Observed, Power, Refusal, Revision, UpdatePolicy, adapters::Adapter,
-        plan::to_be_replaced, record::Record, recorded::Recorded,
+        plan::outdated, record::Record, recorded::Recorded,
     },
 };
 pub use failure::Failed;
@@ -256,7 +256,7 @@ impl InFlight {
             self.settled = None;
         }
         let is_explained = desired.deletion.is_some() || self.settled.is_none();
-        if is_explained { 0 } else { to_be_replaced(desired, observed, now).len() }
+        if is_explained { 0 } else { outdated(desired, observed, now).len() }
     }
 }
 

@@ -126,6 +126,14 @@ pub fn to_be_replaced<'a>(desired: &Desired, observed: &'a Observed, now: Timest
     observed.members.iter().filter(|member| census.is_to_be_replaced(member)).collect()
 }
 
+/// Those of them that are so for what they are made from, or have: not because their slot is no more.
+#[must_use]
+pub(crate) fn outdated<'a>(desired: &Desired, observed: &'a Observed, now: Timestamp) -> Vec<&'a Member> {
+    let census = Census::take(desired, observed, now);
+    let is_outdated = |member: &&Member| census.is_to_be_replaced(member) && !census.is_beyond(member);
+    observed.members.iter().filter(is_outdated).collect()
+}
+
 /// A clone that nobody remembers is looked at again after this long: its end may be told to nobody.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 

@@ -70,7 +70,12 @@ mod tests {
     use super::*;
     use crate::{
         Timestamp,
-        vmgroup::{Desired, Folder, Held, HeldFor, Observed, desired::tests::desired, forecast::forecast, plan::plan},
+        vmgroup::{
+            Desired, Folder, Held, HeldFor, Observed, Strategy, UpdatePolicy,
+            desired::tests::desired,
+            forecast::{forecast, foreseen},
+            plan::{outdated, plan},
+        },
     };
 
     fn clones(desired: &Desired, observed: &Observed, seconds: i64) -> Vec<Slot> {
@@ -99,6 +104,27 @@ mod tests {
         };
         let (first, second) = (Some(Slot(1999)), Some(Slot(2999)));
         assert_eq!([0, 1, 640, 999, 1000, 1999].map(last_with), [first, first, first, first, second, second]);
+    }
+
+    #[test]
+    fn a_group_with_addresses_that_is_scaled_in_loses_its_highest_slots_and_is_not_taken_for_one_that_is_outdated() {
+        let adapters = json!([{"network": "lan", "mac": "PerSlot"}]);
+        let of = |replicas: u32| desired(&json!({"replicas": replicas, "networkAdapters": adapters}));
+        let mut observed = foreseen(&of(3), Timestamp::UNIX_EPOCH);
+        let fewer = plan(&of(1), &observed, Timestamp::UNIX_EPOCH);
+        let going = [1, 2].map(|slot| observed.members[slot].id.clone());
+        assert!(going.iter().all(|id| fewer.actions.contains(&Action::PowerOff(id.clone()))), "{fewer:?}");
+        assert!(outdated(&of(1), &observed, Timestamp::UNIX_EPOCH).is_empty());
+        // Slots that are not from 0 on, as they may be before a group has addresses: each is replaced within what may be missing.
+        observed.members[1].slot = Slot(7);
+        observed.members[2].slot = Slot(9);
+        let moved = plan(&of(3), &observed, Timestamp::UNIX_EPOCH);
+        let is_off = |action: &&Action| matches!(action, Action::PowerOff(_));
+        assert_eq!(moved.actions.iter().filter(is_off).count(), 1, "{moved:?}");
+        let kept = Desired { update: UpdatePolicy { strategy: Strategy::OnDelete, ..of(3).update }, ..of(3) };
+        let left = plan(&kept, &observed, Timestamp::UNIX_EPOCH);
+        let touches = |action: &Action| matches!(action, Action::PowerOff(_) | Action::Clone(_) | Action::Destroy(_));
+        assert!(!left.actions.iter().any(touches), "{left:?}");
     }
 
     #[test]
