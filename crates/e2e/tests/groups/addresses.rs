@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use drover_core::{names::Slot, vmgroup::adapters::Mac};
 use drover_e2e::{Group, SOON, eventually};
 use serde_json::{Value, json};
 
@@ -145,32 +146,32 @@ fn a_guest_without_cloud_init_is_customized() {
 #[test]
 fn a_slot_passes_over_a_mac_address_that_another_vm_has_and_stays_with_the_next() {
     let adapters = json!([{"network": "VM Network", "mac": "PerSlot"}]);
-    let group = Group::create(sandbox(), "taken", &json!({"replicas": 1, "networkAdapters": adapters}));
-    group.runs_with(1);
-    let computed = addresses(&group)["0"].mac.clone();
-    group.patch(&json!({"replicas": 0})).unwrap();
+    let group = Group::create(sandbox(), "taken", &json!({"replicas": 0, "networkAdapters": adapters}));
     group.runs_with(0);
+    let uid = group.get().unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+    let computed = Mac::of(&uid, Slot(0), 0, 0).to_string();
+    // Somebody's VM has it, and says so.
     let vcenter = sandbox().vcenter();
+    let govc = |words: &[&str]| vcenter.govc(words).unwrap_or_else(|failure| panic!("{failure}"));
     let template = "/DC0/vm/vm-operator/vm-operator-template";
-    vcenter.govc(&["vm.clone", "-vm.ipath", template, "-folder", "/DC0/vm", "-on=false", "has-its-mac"]).unwrap();
-    let change =
-        ["vm.network.change", "-vm", "has-its-mac", "-net", "VM Network", "-net.address", &computed, "ethernet-0"];
-    vcenter.govc(&change).unwrap();
-    vcenter.govc(&["vm.power", "-on", "has-its-mac"]).unwrap();
-    vcenter
-        .control("PATCH", "/machines/has-its-mac", &json!({"ip": "198.18.2.1", "addresses": ["198.18.2.1"]}))
-        .unwrap();
+    govc(&["vm.clone", "-vm.ipath", template, "-folder", "/DC0/vm", "-on=false", "has-its-mac"]);
+    govc(&["vm.network.change", "-vm", "has-its-mac", "-net", "VM Network", "-net.address", &computed, "ethernet-0"]);
+    let network = json!({"network": {"version": 2, "ethernets": {
+        "eth0": {"match": {"macaddress": computed}, "addresses": ["198.18.2.1/24"]},
+    }}});
+    govc(&["vm.change", "-vm", "has-its-mac", "-e", &format!("guestinfo.metadata={network}")]);
+    govc(&["vm.power", "-on", "has-its-mac"]);
     eventually(group.sandbox, SOON, "its guest reports the address", || {
-        let net = vcenter.govc(&["object.collect", "-json", "/DC0/vm/has-its-mac", "guest.net"]).unwrap();
+        let net = govc(&["object.collect", "-json", "/DC0/vm/has-its-mac", "guest.net"]);
         if net.contains(&computed) { Ok(()) } else { Err(net) }
     });
     group.patch(&json!({"replicas": 1})).unwrap();
     group.runs_with(1);
     let next = addresses(&group)["0"].mac.clone();
     assert_ne!(next, computed);
-    assert_eq!(group.status().unwrap()["record"]["macs"], json!(["0/0+1"]));
+    assert_eq!(group.status().unwrap()["record"]["macs"], json!(["0", "0/0+1"]));
     // It stays, though the first is free again.
-    vcenter.govc(&["vm.destroy", "has-its-mac"]).unwrap();
+    govc(&["vm.destroy", "has-its-mac"]);
     group.patch(&json!({"extraConfig": {"guestinfo.key": "v"}})).unwrap();
     group.runs_with(1);
     assert_eq!(addresses(&group)["0"].mac, next);
