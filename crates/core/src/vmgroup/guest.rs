@@ -1,6 +1,6 @@
 //! What the guest of a machine is told.
 
-use std::net::IpAddr;
+use std::{fmt::Write, net::IpAddr};
 
 use drover_api::{
     VmGroupSpec,
@@ -98,7 +98,8 @@ pub fn metadata(
             return Err(BadMetadata::Clash(key, field));
         }
         // JSON is YAML too.
-        whole.push_str(&format!("\n{key}: {value}"));
+        // Writing to a text can't fail.
+        let _ = write!(whole, "\n{key}: {value}");
     }
     whole.push('\n');
     Ok(Some(whole))

@@ -83,7 +83,8 @@ fn a_slot_keeps_its_addresses_through_replacement_scaling_and_the_loss_of_its_vm
         eventually(group.sandbox, SOON, &format!("the VMInfo of slot {slot}"), || {
             let info = group.namespace.get("vi", &name).map_err(|failure| failure.to_string())?;
             let (shown, ip) = (&info["status"]["slot"], &info["status"]["ipAddress"]);
-            if shown.to_string() == slot && *ip == first[&slot].ip { Ok(()) } else { Err(info["status"].to_string()) }
+            let is_shown = shown.as_u64().is_some_and(|shown| shown.to_string() == slot);
+            if is_shown && *ip == first[&slot].ip { Ok(()) } else { Err(info["status"].to_string()) }
         });
     }
     // One that is replaced, whichever way.

@@ -30,7 +30,9 @@ pub(super) fn customization(hostname: &str, adapters: &[SlotAdapter<'_>], cards:
     let mut all: Vec<_> = settings.chain(others).collect();
     if all.iter().any(|setting| setting.mac_address.is_none()) {
         // vSphere wants to be told which card is which of all of them or of none.
-        all.iter_mut().for_each(|setting| setting.mac_address = None);
+        for setting in &mut all {
+            setting.mac_address = None;
+        }
     }
     CustomizationSpec {
         identity: AnyCustomizationIdentitySettings::CustomizationLinuxPrep(Box::new(identity)),
