@@ -40,21 +40,23 @@ pub(crate) fn hand_over(run: &mut Run) {
     let vcenter = sandbox.vcenter();
     assert!(until(PATIENCE, || powered_on(vcenter) == 1), "a VM is there");
     let mut times = Vec::new();
+    let mut old = (format!("replica-{}", run.times()), old);
     for round in 1..=run.times() {
         let name = format!("survivor-{round}");
-        let new = replica(&sandbox, &name);
+        let new = (name.clone(), replica(&sandbox, &name));
         await_leases(&sandbox, &name, ALL / 2);
+        // The one that works in the vCenter is killed, with nobody to hand over to.
+        let (victim, survivor) = if holds_vcenter(&sandbox, &name) { (new, old) } else { (old, new) };
         let member = ["find", "/DC0/vm/vm-operator", "-type", "m", "-name", "*-replica-*"];
         let member = vcenter.govc(&member).unwrap_or_else(|failure| panic!("{failure}"));
-        // Killed at the worst moment: with nobody to hand over to.
-        drop(old);
+        drop(victim);
         let began = now();
         vcenter.forget_power_changes();
         vcenter.govc(&["vm.power", "-off", "-force", member.trim()]).unwrap_or_else(|failure| panic!("{failure}"));
         let is_on = until(PATIENCE, || powered_on(vcenter) == 1);
         times.push(if is_on { last_power_on(vcenter) - began } else { f64::INFINITY });
-        await_leases(&sandbox, &name, ALL);
-        old = new;
+        await_leases(&sandbox, &survivor.0, ALL);
+        old = survivor;
     }
     let took = Measurement::new("a power-off put right after the replica that held the Leases was killed", "s", times);
     run.add(took.limit(15.0, "Kubernetes: a Lease of 15 s runs out", 1.5));
@@ -67,14 +69,23 @@ fn replica(sandbox: &Sandbox, name: &str) -> Operator {
 
 /// Waits until a replica holds so many of the shared leases.
 fn await_leases(sandbox: &Sandbox, replica: &str, wanted: usize) {
-    let held = || {
-        let listed = sandbox.get(LEASES).unwrap_or_default();
-        let is_held = |lease: &&Value| {
-            let name = lease["metadata"]["name"].as_str().unwrap_or_default();
-            let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
-            (name == GENERAL || name.starts_with("vcenter.")) && holder.split('_').next() == Some(replica)
-        };
-        listed["items"].as_array().into_iter().flatten().filter(is_held).count()
+    let is_so = || held(sandbox, replica).len() == wanted;
+    assert!(until(PATIENCE, is_so), "{replica} holds {wanted} leases within {PATIENCE:?}");
+}
+
+/// Whether a replica holds the vCenter's lease.
+fn holds_vcenter(sandbox: &Sandbox, replica: &str) -> bool {
+    held(sandbox, replica).iter().any(|lease| lease.starts_with("vcenter."))
+}
+
+/// The shared leases that a replica holds.
+fn held(sandbox: &Sandbox, replica: &str) -> Vec<String> {
+    let listed = sandbox.get(LEASES).unwrap_or_default();
+    let held = |lease: &Value| {
+        let name = lease["metadata"]["name"].as_str().unwrap_or_default();
+        let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+        let is_held = (name == GENERAL || name.starts_with("vcenter.")) && holder.split('_').next() == Some(replica);
+        is_held.then(|| name.to_owned())
     };
-    assert!(until(PATIENCE, || held() == wanted), "{replica} holds {wanted} leases within {PATIENCE:?}");
+    listed["items"].as_array().into_iter().flatten().filter_map(held).collect()
 }
