@@ -68,7 +68,7 @@ fn a_slot_keeps_its_addresses_through_replacement_scaling_and_the_loss_of_its_vm
     let ips = ["198.18.0.10", "198.18.0.11", "198.18.0.12"];
     let group = Group::create(
         sandbox(),
-        "addresses",
+        "slot-addresses",
         &json!({"replicas": 3, "networkAdapters": adapter(&cidrs), "guest": {"hostname": "web-{{slot}}"}}),
     );
     let first = settled(&group, &ips);
