@@ -186,7 +186,7 @@ fn macs(group: &Group, adapters: &Value) -> BTreeSet<String> {
         let card: Value = serde_json::from_str(&card).unwrap();
         card["devices"][0]["macAddress"].as_str().unwrap().to_owned()
     };
-    let machines = if adapters.is_null() { Vec::new() } else { group.everywhere() };
+    let machines = if *adapters == json!([]) { Vec::new() } else { group.everywhere() };
     machines.into_iter().map(mac).collect()
 }
 
@@ -204,7 +204,7 @@ fn is_whole(group: &Group, key: &str) {
 #[test]
 fn operators_killed_at_every_change_make_no_machine_twice_and_leave_none_behind() {
     let (sandbox, _turn) = lonely();
-    killed_all_their_lives(sandbox, "changes", &Value::Null, |moment| Place::Change(CHANGES, moment));
+    killed_all_their_lives(sandbox, "changes", &json!([]), |moment| Place::Change(CHANGES, moment));
 }
 
 #[test]
