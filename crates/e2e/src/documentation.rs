@@ -12,7 +12,10 @@ const LANGUAGES: [&str; 5] = ["sh", "console", "yaml", "json", "text"];
 const NOT_TYPED: &[(&str, &[&str])] = &[
     ("tests/demo.rs runs hack/demo.sh, which is what this does when all is built", &["make demo"]),
     ("this is what runs the tests", &["make test"]),
-    ("it takes minutes; whoever changes what is measured runs it", &["make bench CASE=drift"]),
+    (
+        "it takes minutes; whoever changes what is measured runs it",
+        &["make bench CASE=drift", "make bench-full CASE=drift"],
+    ),
     (
         "make test runs a small simulation; this one is for the figures of the page",
         &["make simulate CALM=1 VMS=1536 VMGROUPS=384 VCENTERS=16 HOSTS=4 REPLICAS=1 CLONE_SECONDS=10"],
