@@ -21,13 +21,14 @@ struct Addresses {
 fn vms(group: &Group) -> BTreeMap<String, Value> {
     let shown = group.vcenter().govc(&["vm.info", "-json", &format!("{}/*", group.folder())]).unwrap();
     let shown: Value = serde_json::from_str(&shown).unwrap();
+    // One that is being made or destroyed may have no configuration now.
     let slot = |vm: &Value| {
-        let keys = vm["config"]["extraConfig"].as_array().unwrap();
-        let slot = keys.iter().find(|option| option["key"] == "drover.slot").unwrap();
-        slot["value"].as_str().unwrap().to_owned()
+        let keys = vm["config"]["extraConfig"].as_array()?;
+        let slot = keys.iter().find(|option| option["key"] == "drover.slot")?;
+        Some(slot["value"].as_str()?.to_owned())
     };
     let vms = shown["virtualMachines"].as_array().cloned().unwrap_or_default();
-    vms.into_iter().map(|vm| (slot(&vm), vm)).collect()
+    vms.into_iter().filter_map(|vm| Some((slot(&vm)?, vm))).collect()
 }
 
 fn addresses(group: &Group) -> BTreeMap<String, Addresses> {
