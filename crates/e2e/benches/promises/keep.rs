@@ -118,7 +118,9 @@ pub(crate) fn quiet(run: &mut Run, site: &Site, when: &str, minutes: f64) {
     // One for the vCenter, one for what has none, and one for the replica, each renewed every 2 seconds; and the API server's own, every 10
     // seconds. One more of each may fall into the time.
     let leases = lease_writes(&site.sandbox) - leases;
-    run.add(Measurement::new(format!("API writes to Leases in a minute {when}"), "", [leases / minutes]).promise(100.0));
+    run.add(
+        Measurement::new(format!("API writes to Leases in a minute {when}"), "", [leases / minutes]).promise(100.0),
+    );
     run.add(
         Measurement::new(format!("KB a minute from vCenter {when}"), "KB", [bytes / minutes / 1000.0]).promise(100.0),
     );

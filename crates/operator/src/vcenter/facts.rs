@@ -31,8 +31,6 @@ pub(crate) struct Facts {
     /// The vApp that it is in, instead of a folder.
     pub v_app: Option<ManagedObjectReference>,
     pub addresses: Vec<String>,
-    /// The MAC addresses of its cards that were given by hand, as they were last told. They stay while it is off.
-    pub macs: Box<[Mac]>,
     pub guest_name: Option<String>,
     pub tools: Option<SmolStr>,
     pub tools_version: Option<SmolStr>,
@@ -41,8 +39,8 @@ pub(crate) struct Facts {
     pub created: Option<Timestamp>,
     /// `None`: it has none.
     pub snapshots: Option<i64>,
-    /// `None`: they have not been read. Nobody looks at them.
-    pub figures: Option<Figures>,
+    /// `None`: they have not been read. Nobody looks at them, and of most machines nobody does.
+    pub figures: Option<Box<Figures>>,
     /// vCenter's own judgement: green, yellow, red or gray.
     pub health: Option<SmolStr>,
     /// What it waits for an answer to, and doesn't run until it has one.
@@ -83,13 +81,15 @@ pub(crate) fn configuration() -> PropertySpec {
 }
 
 impl Facts {
-    /// Takes up what vCenter told of a machine that it has this connection to. What of it can't be read is left out.
-    pub(crate) fn change(&mut self, update: &mut ObjectUpdate, connection: Option<&str>) {
+    /// Takes up what vCenter told of a machine that it has this connection to. What of it can't be read is left out. Returns the MAC
+    /// addresses of its cards that were given by hand, if its cards were told.
+    pub(crate) fn change(&mut self, update: &mut ObjectUpdate, connection: Option<&str>) -> Option<Vec<Mac>> {
         self.change_configuration(update);
         let unset = Unset::of(connection);
         self.change_place(update, unset);
-        self.change_guest(update, unset);
+        let macs = self.change_guest(update, unset);
         self.change_state(update, unset);
+        macs
     }
 
     /// Since when a machine that is seen for the first time has been as it is. vCenter knows when it was started, and not since
@@ -122,19 +122,21 @@ impl Facts {
         told.take(update, vm::PARENT_V_APP).renew(&mut self.v_app, unset, Into::into);
     }
 
-    fn change_guest(&mut self, update: &mut ObjectUpdate, unset: Unset) {
+    fn change_guest(&mut self, update: &mut ObjectUpdate, unset: Unset) -> Option<Vec<Mac>> {
         let told = &mut self.unreadable;
         let cards = told.take(update, vm::GUEST_NET);
-        // Of a machine that is off, some vCenters tell of no cards.
-        if let PropertyUpdate::Is(cards) = &cards
-            && !cards.is_empty()
-        {
-            self.macs = cards.iter().filter_map(|card| card.mac_address.as_ref()?.parse().ok()).collect();
-        }
+        let macs = match &cards {
+            // Of a machine that is off, some vCenters tell of no cards.
+            PropertyUpdate::Is(cards) if !cards.is_empty() => {
+                Some(cards.iter().filter_map(|card| card.mac_address.as_ref()?.parse().ok()).collect())
+            }
+            _ => None,
+        };
         cards.renew_all(&mut self.addresses, unset, |card| card.ip_address);
         let name = told.take(update, vm::GUEST_HOST_NAME).and_then(|name| Some(name).filter(|name| !name.is_empty()));
         name.renew(&mut self.guest_name, unset, identity);
         told.take(update, vm::GUEST_TOOLS_VERSION_STATUS2).renew(&mut self.tools_version, unset, Into::into);
+        macs
     }
 
     fn change_state(&mut self, update: &mut ObjectUpdate, unset: Unset) {

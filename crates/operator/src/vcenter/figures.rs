@@ -78,9 +78,9 @@ impl Mirror {
         };
         let last = match Unset::of(connection.as_deref()) {
             Unset::None => Figures::default(),
-            Unset::Unknown => figures.unwrap_or_default(),
+            Unset::Unknown => figures.as_deref().copied().unwrap_or_default(),
         };
-        let read = Some(Figures { cpu: cpu.or(last.cpu), memory: memory.or(last.memory) });
+        let read = Some(Box::new(Figures { cpu: cpu.or(last.cpu), memory: memory.or(last.memory) }));
         let has_moved = *figures != read || judged.is_some() && *health != judged;
         *figures = read;
         *health = judged.or_else(|| health.take());
@@ -173,9 +173,10 @@ mod tests {
         }
         assert!(concerned.machines.contains("web") && concerned.hosts.contains("esxi-1"), "{concerned:?}");
         let facts = &mirror.machines[&machine()].facts;
-        assert_eq!(facts.figures, Some(Figures { cpu: Some(700), memory: None }));
+        assert_eq!(facts.figures.as_deref(), Some(&Figures { cpu: Some(700), memory: None }));
         assert_eq!(facts.health.as_deref(), Some("red"));
-        assert_eq!(mirror.hosts[&host()].figures, Some(Figures { cpu: Some(700), memory: Some(20) }));
+        let of_host = Figures { cpu: Some(700), memory: Some(20) };
+        assert_eq!(mirror.hosts[&host()].figures.as_deref(), Some(&of_host));
         let mut concerned = Concerned::default();
         for content in answer() {
             mirror.take_figures(content, &mut concerned);
@@ -188,7 +189,7 @@ mod tests {
         let mut mirror = mirror();
         let read = |mirror: &mut Mirror, values: &[(&str, Any)]| {
             mirror.take_figures(content(machine(), values), &mut Concerned::default());
-            mirror.machines[&machine()].facts.figures
+            mirror.machines[&machine()].facts.figures.as_deref().copied()
         };
         let seen = Some(Figures { cpu: Some(700), memory: None });
         assert_eq!(read(&mut mirror, &[("summary.quickStats.overallCpuUsage", Any::Int(700))]), seen);
@@ -206,6 +207,6 @@ mod tests {
         }
         mirror.keep_figures_of(&BTreeSet::from([host()]));
         assert_eq!(mirror.machines[&machine()].facts.figures, None);
-        assert_eq!(mirror.hosts[&host()].figures, Some(Figures::default()));
+        assert_eq!(mirror.hosts[&host()].figures.as_deref(), Some(&Figures::default()));
     }
 }

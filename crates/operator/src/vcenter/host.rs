@@ -28,7 +28,7 @@ pub(crate) struct Host {
     pub power: Option<String>,
     pub booted: Option<Timestamp>,
     /// `None`: they have not been read. Nobody looks at them.
-    pub figures: Option<Figures>,
+    pub figures: Option<Box<Figures>>,
     /// vCenter's own judgement: green, yellow, red or gray.
     pub health: Option<SmolStr>,
     pub tags: Vec<String>,

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use drover_core::Timestamp;
+use drover_core::{Timestamp, vmgroup::adapters::Mac};
 use vim25::{
     ManagedObjectReference, Result,
     props::{folder, virtual_machine as vm},
@@ -48,6 +48,8 @@ pub(crate) struct Mirror {
     pub templates: Templates,
     /// What clones' cards are connected to.
     pub networks: Networks,
+    /// The MAC addresses that were given to machines by hand, as VMware Tools last told them. Few machines have any.
+    pub macs: HashMap<ManagedObjectReference, Vec<Mac>>,
 }
 
 /// How much later than a task has destroyed what it was in, a machine may be told to have left.
@@ -114,6 +116,7 @@ impl Mirror {
         self.concern_host(object, &mut then.concerned);
         self.templates.remove(object);
         self.networks.remove(object);
+        self.macs.remove(object);
         if let Some(host) = self.hosts.remove(object) {
             self.tell_awaiting(Change::Itself, [&host.name, ""], then);
         }
@@ -230,7 +233,11 @@ impl Mirror {
         machine.note_reach(now);
         // What people read comes last, so that nothing odd in it keeps the rest from being read.
         let connection = machine.connection.clone();
-        machine.facts.change(update, connection.as_deref());
+        match machine.facts.change(update, connection.as_deref()) {
+            Some(macs) if macs.is_empty() => drop(self.macs.remove(&update.obj)),
+            Some(macs) => drop(self.macs.insert(update.obj.clone(), macs)),
+            None => {}
+        }
         if machine.facts.v_app.is_some() && machine.facts.v_app != v_app_before {
             self.gone.retract_destroyed(&update.obj);
         }

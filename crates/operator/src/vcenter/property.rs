@@ -84,9 +84,13 @@ impl<T> PropertyUpdate<Vec<T>> {
     }
 }
 
-/// The properties of an object whose values were not what the API declares. That is said once of each.
+/// The properties of an object whose values were not what the API declares. That is said once of each. Hardly any object has such.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Unreadable(BTreeSet<&'static str>);
+#[allow(
+    clippy::box_collection,
+    reason = "there is one for each of many thousand objects, and an empty set takes three words"
+)]
+pub(crate) struct Unreadable(Option<Box<BTreeSet<&'static str>>>);
 
 impl Unreadable {
     pub(super) fn take<O: ManagedObject, T: FromAny>(
@@ -99,7 +103,7 @@ impl Unreadable {
             Ok(Some(None)) => PropertyUpdate::Unset,
             Ok(Some(Some(value))) => PropertyUpdate::Is(value),
             Err(error) => {
-                if self.0.insert(property.path()) {
+                if self.0.get_or_insert_default().insert(property.path()) {
                     warn!(object = %update.obj, %error, "Value from vCenter not understood");
                 }
                 PropertyUpdate::Nothing

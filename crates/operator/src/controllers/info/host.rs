@@ -71,7 +71,7 @@ fn status(mirror: &Mirror, reference: &ManagedObjectReference, host: &Host) -> H
     let hardware = host.hardware.as_ref();
     let total_cpu = hardware.map(|hardware| hardware.cores * hardware.mhz);
     let total_mem = hardware.map(|hardware| hardware.memory_mib);
-    let used = host.figures.unwrap_or_default();
+    let used = host.figures.as_deref().copied().unwrap_or_default();
     let free = |total: Option<i64>, used: Option<i64>| Some(total? - used?);
     let parent = host.parent.as_ref();
     HostInfoStatus {
@@ -144,7 +144,7 @@ mod tests {
             }),
             connection: Some("connected".into()),
             power: Some("poweredOn".to_owned()),
-            figures: Some(Figures { cpu: Some(3466), memory: Some(1000) }),
+            figures: Some(Box::new(Figures { cpu: Some(3466), memory: Some(1000) })),
             ..Host::default()
         }
     }

@@ -95,7 +95,7 @@ fn here(mirror: &Mirror, reference: &ManagedObjectReference) -> Observation<VMIn
 fn status(mirror: &Mirror, reference: &ManagedObjectReference, machine: &Machine) -> VMInfoStatus {
     let facts = &machine.facts;
     let is_on = machine.power == Power::On;
-    let used = facts.figures.unwrap_or_default();
+    let used = facts.figures.as_deref().copied().unwrap_or_default();
     let host = facts.host.as_ref().and_then(|host| mirror.hosts.get(host));
     VMInfoStatus {
         guest_id: facts.guest.as_ref().map(ToString::to_string),

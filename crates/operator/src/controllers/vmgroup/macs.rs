@@ -9,6 +9,8 @@ use drover_core::{
     vmgroup::{Desired, adapters::Mac, record::Record},
 };
 
+use vim25::ManagedObjectReference;
+
 use crate::vcenter::{executor::Executor, mirror::Mirror};
 
 /// Says which MAC addresses the VMs get that a plan clones. It is written down with what else is before they are cloned.
@@ -33,9 +35,12 @@ pub(super) fn choose(executor: &mut Executor, mirror: &Mirror, desired: &Desired
 /// The addresses that others have. A copy of a member has the member's: it is the person's who made it to give it another.
 fn taken(executor: &Executor, mirror: &Mirror, desired: &Desired) -> HashSet<Mac> {
     let is_own = |marked: Option<&str>| marked == Some(&desired.marker_uid);
-    let seen = mirror.machines.values().filter(|machine| !machine.facts.macs.is_empty());
-    let seen = seen.filter(|machine| !is_own(machine.marker.as_ref().map(|marker| marker.group.as_str())));
-    seen.flat_map(|machine| machine.facts.macs.iter().copied()).chain(executor.macs_of_others(&desired.uid)).collect()
+    let marked = |machine: &ManagedObjectReference| {
+        let marker = mirror.machines.get(machine)?.marker.as_ref()?;
+        Some(marker.group.as_str())
+    };
+    let seen = mirror.macs.iter().filter(|(machine, _)| !is_own(marked(machine)));
+    seen.flat_map(|(_, macs)| macs.iter().copied()).chain(executor.macs_of_others(&desired.uid)).collect()
 }
 
 /// The addresses of all slots that have a VM or are about to.
