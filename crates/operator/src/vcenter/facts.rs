@@ -24,14 +24,14 @@ pub(crate) struct Facts {
     pub reserved_cpu: Option<i64>,
     /// MiB.
     pub reserved_memory: Option<i64>,
-    pub config_file: Option<String>,
+    pub config_file: Option<Box<str>>,
     pub uuid: Option<String>,
     pub host: Option<ManagedObjectReference>,
     pub datastores: Vec<ManagedObjectReference>,
     /// The vApp that it is in, instead of a folder.
     pub v_app: Option<ManagedObjectReference>,
     pub addresses: Vec<String>,
-    pub guest_name: Option<String>,
+    pub guest_name: Option<Box<str>>,
     pub tools: Option<SmolStr>,
     pub tools_version: Option<SmolStr>,
     pub booted: Option<Timestamp>,
@@ -44,7 +44,7 @@ pub(crate) struct Facts {
     /// vCenter's own judgement: green, yellow, red or gray.
     pub health: Option<SmolStr>,
     /// What it waits for an answer to, and doesn't run until it has one.
-    pub question: Option<String>,
+    pub question: Option<Box<str>>,
     unreadable: Unreadable,
 }
 
@@ -110,7 +110,7 @@ impl Facts {
         cpu.renew(&mut self.reserved_cpu, unset, identity);
         let memory = told.take(update, vm::CONFIG_MEMORY_ALLOCATION).and_then(|memory| memory.reservation);
         memory.renew(&mut self.reserved_memory, unset, identity);
-        told.take(update, vm::CONFIG_FILES_VM_PATH_NAME).renew(&mut self.config_file, unset, identity);
+        told.take(update, vm::CONFIG_FILES_VM_PATH_NAME).renew(&mut self.config_file, unset, Into::into);
         told.take(update, vm::CONFIG_UUID).renew(&mut self.uuid, unset, identity);
         told.take(update, vm::CONFIG_CREATE_DATE).renew(&mut self.created, unset, identity);
     }
@@ -134,7 +134,7 @@ impl Facts {
         };
         cards.renew_all(&mut self.addresses, unset, |card| card.ip_address);
         let name = told.take(update, vm::GUEST_HOST_NAME).and_then(|name| Some(name).filter(|name| !name.is_empty()));
-        name.renew(&mut self.guest_name, unset, identity);
+        name.renew(&mut self.guest_name, unset, Into::into);
         told.take(update, vm::GUEST_TOOLS_VERSION_STATUS2).renew(&mut self.tools_version, unset, Into::into);
         macs
     }
@@ -145,7 +145,7 @@ impl Facts {
         let snapshots = told.take(update, vm::SNAPSHOT);
         snapshots.renew(&mut self.snapshots, unset, |snapshots| count(&snapshots.root_snapshot_list));
         told.take(update, vm::OVERALL_STATUS).renew(&mut self.health, unset, |health| health.to_string().into());
-        told.take(update, vm::RUNTIME_QUESTION).renew(&mut self.question, unset, |question| question.text);
+        told.take(update, vm::RUNTIME_QUESTION).renew(&mut self.question, unset, |question| question.text.into());
     }
 }
 

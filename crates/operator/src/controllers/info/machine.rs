@@ -106,10 +106,10 @@ fn status(mirror: &Mirror, reference: &ManagedObjectReference, machine: &Machine
         power_state: Some(power(machine.power).to_owned()),
         hw_version: facts.hardware_version.as_ref().map(ToString::to_string),
         ip_address: machine.addresses().next().map(ToOwned::to_owned),
-        path_to_vm: facts.config_file.clone(),
+        path_to_vm: facts.config_file.as_deref().map(ToOwned::to_owned),
         addresses: machine.addresses().map(ToOwned::to_owned).collect(),
         name: Some(machine.name.clone()),
-        guest_name: facts.guest_name.clone(),
+        guest_name: facts.guest_name.as_deref().map(ToOwned::to_owned),
         host: host.map(|host| host.name.clone()),
         datastore: datastores(mirror, machine),
         tools_state: facts.tools.as_ref().map(ToString::to_string),
@@ -253,7 +253,7 @@ mod tests {
         let mut machine = machine();
         assert_eq!(health(&machine), healthy(true, Reason::Healthy, ""));
         machine.facts.health = Some("red".into());
-        machine.facts.question = Some("Was it moved or copied?".to_owned());
+        machine.facts.question = Some("Was it moved or copied?".into());
         let waits = "it waits for an answer in vCenter: Was it moved or copied?";
         assert_eq!(health(&machine), healthy(false, Reason::Unhealthy, waits));
         machine.connection = Some("orphaned".into());
