@@ -16,8 +16,8 @@ use crate::{
 const VMS: usize = 20;
 /// As images name it.
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
-/// VMs of others, with 1 KB of extraConfig each: so many that what the heap holds by chance hardly counts, and just fewer than would have
-/// the tables of the mirror grow.
+/// VMs of others, with 1 KB of extraConfig each. At 7000 the tables of the mirror are nearly full, so each VM takes the least that it can; at
+/// 2000, where they have just doubled, it takes about half a KB more.
 const STRANGERS: usize = 7000;
 /// The program's own code takes several times as much in a debug build, so what it holds beside that is measured.
 const OWN_MEMORY: f64 = 25.0;
